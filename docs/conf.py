@@ -98,7 +98,13 @@ def usage_first(app: Any, what: str, name: str, obj: Any, options: Any, lines: l
         lines[:] = [*lines[:first], "", *lines[start:stop], "", *lines[first:start], *lines[stop:]]
 
 
+def without_blank_ends(app: Any, name: str, source: list[str]) -> None:
+    """Remove the blank line that ends a block of doctests: pytest needs it, readers do not."""
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
+
+
 def setup(app: Any) -> None:
     """Draw formulas as pictures: MathJax would come over the network."""
     app.add_role("math", math_role, override=True)
     app.connect("autodoc-process-docstring", usage_first, priority=900)  # after numpydoc
+    app.connect("source-read", without_blank_ends)

@@ -197,7 +197,7 @@ def cell(name, kind):
 
 
 def header():
-    """The first line of the table of the page."""
+    """The first line of the table in table_estimators.md."""
     return f"| estimator | {' | '.join(KINDS)} |"
 
 

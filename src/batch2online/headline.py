@@ -85,8 +85,8 @@ class Headline:
             f"{name} {value} ({beside[name]})" if name in beside else f"{name} {value}" for name, value in self.quality
         )
         recent = ", ".join(f"{name} {value}" for name, value in self.recent)
-        over = f" over all {self.rows:,} rows" if listed and self.rows else ""
-        return f"{listed}{over}" + (f", over the last {self.recent_rows:,} rows {recent}" if recent else "")
+        over = f" over all {count_of(self.rows, 'row')}" if listed and self.rows else ""
+        return f"{listed}{over}" + (f", over the last {count_of(self.recent_rows, 'row')} {recent}" if recent else "")
 
     @property
     def parts(self) -> dict[str, str]:
@@ -275,6 +275,20 @@ def excess(error: float) -> str:
     return f"{100 * error:.2f} %" if error >= 1e-4 else "less than 0.01 %"
 
 
+def baseline_of(name: str) -> str:
+    """Return what the baseline of a measure is."""
+    return _BASELINES[name]
+
+
+def format_measure(name: str, value: float, scale: float = 1.0, unit: str = "") -> str:
+    """Return the value of a measure as it is shown.
+
+    >>> format_measure("accuracy", 0.9123), format_measure("mean distance", 2.0, scale=3.0, unit="mm")
+    ('91.23%', '6 mm')
+    """
+    return _shown((name, value), scale, unit)[1]
+
+
 def _shown(measure: tuple[str, float], scale: float, unit: str) -> Measure:
     """Return a measure as it is shown; a distance between rows in its unit."""
     name, value = measure
@@ -321,6 +335,8 @@ def _below_one(regret: Regret) -> str:
     """Return why a ratio is below 1, where it is: one model for all rows cannot lose more than the best one."""
     if regret.ratio >= 1:
         return ""
+    if getattr(regret, "out_of_sample", False):
+        return " (below 1: in hindsight each half of the rows is predicted by a model of the other half)"
     if regret.ratio_interval[1] >= 1:
         return " (below 1: that is measured on the coreset alone)"
     return " (below 1: the model changed along with the rows, which no single model can)"
@@ -333,6 +349,15 @@ def changes(model: Any) -> str:
         return "no change" if model.has_model_ else ""
     count = "1 change" if n_changes == 1 else f"{n_changes:,} changes, the last"
     return f"{count} at row {model.changes_[-1].at:,}"
+
+
+def count_of(n: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    >>> count_of(1, "row"), count_of(2_000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def number(value: float) -> str:

@@ -65,6 +65,9 @@ class Problem(ABC):
     costs_are_exact: ClassVar[bool] = False
     """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset."""
 
+    tries_changes: ClassVar[bool] = False
+    """Whether a replaced model is scored beside its successor for a while, for the ``trial`` of a change."""
+
     @property
     def secondary_name(self) -> str:
         """Name of the secondary loss, see :meth:`losses`."""
@@ -90,6 +93,14 @@ class Problem(ABC):
     @abstractmethod
     def first_check(self, width: int, n_targets: int) -> int:
         """Return the number of rows needed for a first model."""
+
+    def enough_rows(self, width: int, n_targets: int) -> int:
+        """Return the number of rows from which on costs on the rows that models are fitted to can be compared.
+
+        While a stream has fewer, the checks of :class:`refresh.Adaptive` come at doublings and replace the model. By
+        default costs can always be compared.
+        """
+        return 0
 
     @abstractmethod
     def warm_up(self) -> WarmUp:
@@ -134,6 +145,14 @@ class Problem(ABC):
 
         ``fit_result`` makes the result of a model.
         """
+
+    def fit_online(self, data: Snapshot, current: Any) -> FitResult:
+        """Return the model of a check of a stream, by default that of ``fit``.
+
+        It predicts the next rows: override it where another model does so better while rows are few. Estimators'
+        ``fit``, ``merge`` and ``forget`` have the model of ``fit``.
+        """
+        return self.fit(data, current)
 
     @abstractmethod
     def cost(self, model: Any, data: Snapshot) -> float:

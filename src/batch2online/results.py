@@ -19,6 +19,23 @@ Counts = tuple[tuple[str, int], ...]
 """Number of changes of each kind, sorted by kind."""
 
 
+Moved = tuple[Count, float, float]
+"""A column, and a number of it before and after a change."""
+
+MOST_MOVED = 3
+"""Number of columns that a change names."""
+
+
+def most_moved(effects: Any, before: Any, after: Any) -> tuple[Moved, ...]:
+    """Return the columns of the largest effects, with their numbers before and after a change.
+
+    >>> most_moved(np.array([0.0, 3.0, 1.0]), [1.0, 2.0, 3.0], [1.0, 5.0, 4.0])
+    ((1, 2.0, 5.0), (2, 3.0, 4.0))
+    """
+    strongest = np.argsort(-np.asarray(effects), kind="stable")[:MOST_MOVED]
+    return tuple((int(j), float(before[j]), float(after[j])) for j in strongest if effects[j] > 0)
+
+
 KINDS = ("scheduled", "loss_increase", "fit", "merged", "forgotten", "half_life")
 
 
@@ -48,13 +65,23 @@ class ChangeEvent:
     matching : tuple of ClusterChange or None
         For clusters: the change of each cluster id.
     churn : float or None
-        For clusters: share of the weight of all rows whose label changed.
+        For clusters and classes: share of the weight of all rows whose label, or predicted class, changed; for classes
+        and other fits of estimators measured on the coreset or a sample of it.
     n_fit_rows : int or None
         Rows that the new model was fitted to.
     seconds : float or None
         Time of the fit, if known; it differs from run to run and is not compared.
     coefficients : tuple of (int, float, float) or None
-        For one target: the columns whose coefficients moved the predictions most, with their values before and after.
+        The columns whose coefficients moved the predictions most, with their values before and after.
+    coefficient_classes : tuple of float or None
+        For classes: the code of the class whose log odds each of these coefficients is of.
+    importances : tuple of (int, float, float) or None
+        For estimators with ``feature_importances_``: the columns whose share of all importance moved most.
+    prediction_change : float or None
+        For numbers: root mean square change of the predictions, in the units of the target.
+    trial : (int, float, float) or None
+        Number of rows after the change on which both models were scored, at most 2,000, seen by neither; and the mean
+        loss of the old and of the new model on them. None before the first such row, and where this is not measured.
     """
 
     at: Count
@@ -67,12 +94,19 @@ class ChangeEvent:
     angle: float | None = None
     matching: tuple[ClusterChange, ...] | None = None
     churn: float | None = None
-    coefficients: tuple[tuple[Count, float, float], ...] | None = None
+    coefficients: tuple[Moved, ...] | None = None
+    coefficient_classes: tuple[float, ...] | None = None
+    importances: tuple[Moved, ...] | None = None
+    prediction_change: float | None = None
+    trial: tuple[Count, float, float] | None = None
     n_fit_rows: int | None = None
     seconds: float | None = field(default=None, compare=False, repr=False)
 
     def validate(self) -> None:
         has_rows = self.kind not in ("scheduled", "loss_increase", "fit")
+        classes = self.coefficient_classes
+        is_alike = classes is None or len(classes) == len(self.coefficients or ())
+        require(is_alike, f"coefficient_classes: found {classes} for {self.coefficients}")
         require(self.rows is not None or not has_rows, f"rows: found none for a change of kind {self.kind!r}")
 
     @property
@@ -81,6 +115,11 @@ class ChangeEvent:
         if self.cost_after:
             return self.cost_before / self.cost_after - 1
         return math.inf if self.cost_before else 0.0
+
+    @property
+    def gain(self) -> float:
+        """Share of the cost of the old model that the new one saves; what it costs in labels is ``churn``."""
+        return 1 - self.cost_after / self.cost_before if self.cost_before else 0.0
 
     @property
     def reason(self) -> str:

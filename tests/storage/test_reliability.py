@@ -10,10 +10,12 @@ import pytest
 from batch2online import durable
 from batch2online.app.cli.run.state import FileModel, Position
 from batch2online.storage import database, disk_history, journal, model_file, session
-from batch2online.storage.errors import StoreCorrupted
+from batch2online.storage.errors import StoreCorrupted, StoreError
+from batch2online.storage.questions import points_of
 from batch2online.storage.session import Owner
 from torture import bad_input, conditions, damage, fuzz, kills, stops, threads
 from torture.forgetting import forgetting
+from torture.late import late_targets
 from torture.machine import state_machine
 
 FEW = ("clustering, disk", "wrapped LogisticRegression")
@@ -23,6 +25,12 @@ FEW = ("clustering, disk", "wrapped LogisticRegression")
 def test_killed_models_lose_nothing(full):
     n = 14 if full else 3
     assert sum(kills.durables(n).values()) >= n
+
+
+@pytest.mark.slow
+def test_killed_models_with_late_targets_learn_each_row_once(full):
+    n = 10 if full else 3
+    assert sum(late_targets(n).values()) >= n
 
 
 def test_killed_saves_leave_a_whole_file(full):
@@ -128,6 +136,18 @@ def test_rows_that_are_not_kept_are_caught(monkeypatch):
     monkeypatch.setattr(journal, "append", lambda *_: None)
     with pytest.raises(AssertionError, match=r"acknowledged: \d+, found|Cannot forget ids"):
         kills.durables(60)
+
+
+@pytest.mark.full
+def test_targets_that_are_learned_outside_of_their_transaction_are_caught(monkeypatch):
+    def in_memory_alone(self, keys, y, key):
+        questions = self._questions.get([-1 - place for place in self._waiting_places(keys)])
+        self._model._stream = self._model._applied(self._model._prepare_late(points_of(questions, 3), [], y))
+
+    late_targets(1)  # what is expected is known from here on
+    monkeypatch.setattr(durable.Durable, "_label", in_memory_alone)
+    with pytest.raises((AssertionError, StoreError), match=r"acknowledged: \d+, found|was changed past|Cannot forget"):
+        late_targets(60)
 
 
 @pytest.mark.full

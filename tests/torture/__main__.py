@@ -12,12 +12,14 @@ import warnings
 
 from torture import bad_input, bad_tables, conditions, damage, forged, fuzz, interrupts, kills, stops, threads, writers
 from torture.forgetting import forgetting
+from torture.late import late_targets
 from torture.machine import state_machine
 from torture.readers import readers
 
 COUNTED = {
     "kills": (kills.durables, 3500),
     "kills-of-saves": (kills.saves, 700),
+    "kills-with-late-targets": (late_targets, 1000),
     "kills-of-the-command-line": (kills.command_line, 800),
     "interrupts-of-the-command-line": (stops.interrupts, 500),
     "power-loss": (damage.power_loss, 5000),

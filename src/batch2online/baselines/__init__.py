@@ -4,7 +4,7 @@ Each implements its reference. Where the reference requires sizes, rates or repe
 state what replaces them.
 """
 
-from batch2online.baselines.clustering import Consistent, MacQueen, WeightedSolutions
+from batch2online.baselines.clustering import Consistent, KMeansRefits, MacQueen, WeightedSolutions
 from batch2online.baselines.general import FollowTheLeader, Reservoir
 from batch2online.baselines.low_rank import ExponentiatedGradient, FrequentDirections, Oja, SubspaceDescent
 from batch2online.baselines.low_sensitivity import LowSensitivity
@@ -18,6 +18,7 @@ __all__ = [
     "Forward",
     "FrequentDirections",
     "GradientDescent",
+    "KMeansRefits",
     "LowSensitivity",
     "MacQueen",
     "Oja",

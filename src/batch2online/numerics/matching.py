@@ -54,6 +54,15 @@ def matched(shared: FloatArray, distances: FloatArray) -> IntArray:
     return np.asarray(linear_sum_assignment(gain, maximize=True)[1], dtype=np.int64)
 
 
+def matched_weight(shared: FloatArray) -> float:
+    """Return the largest weight that keeps its label under any numbering of the new clusters.
+
+    >>> matched_weight(np.array([[1.0, 9.0], [8.0, 0.0]]))
+    17.0
+    """
+    return float(shared[linear_sum_assignment(shared, maximize=True)].sum())
+
+
 def cluster_changes(shared: FloatArray, moved: FloatArray) -> tuple[ClusterChange, ...]:
     """Return the change of each id, from the weight shared by old (rows) and new (columns) clusters of matched ids."""
     before, after = shared.sum(axis=1), shared.sum(axis=0)

@@ -1,17 +1,19 @@
-"""Limit BLAS to one thread, unless an environment variable sets the number of threads.
+"""Limit BLAS and OpenMP to one thread, unless an environment variable sets the number of threads.
 
 Blocks of rows are small work for BLAS. On an idle machine a second thread gains little, and nothing for few columns; on
 a busy one threads wait for each other, which costs up to a hundred times the work. If you have the machine for yourself
 and hundreds of columns, set the variable of your BLAS, such as ``OPENBLAS_NUM_THREADS``. Learning from rows of fewer
-columns takes one thread all the same.
+columns takes one thread all the same. Wrapped estimators use OpenMP: for more threads set ``OMP_NUM_THREADS``, or their
+own ``n_jobs``.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -33,11 +35,29 @@ def _is_set() -> bool:
     return any(os.environ.get(name) for name in _VARIABLES)
 
 
+@lru_cache(maxsize=1)
+def _openmp_libraries(n_modules: int) -> list[Any]:
+    """Return the OpenMP libraries; further modules may have loaded further ones."""
+    return list(ThreadpoolController().select(user_api="openmp").lib_controllers)
+
+
+@contextmanager
+def one_openmp_thread() -> Iterator[None]:
+    """Limit OpenMP to one thread, in which estimators like boosters are fitted and predict; also a decorator."""
+    with _limited([] if _is_set() else _openmp_libraries(len(sys.modules))):
+        yield
+
+
 @contextmanager
 def one_thread(columns: int | None = None) -> Iterator[None]:
     """Limit BLAS to one thread, for rows of so many columns or for any other work; also a decorator."""
     is_small = columns is not None and columns <= _FEW_COLUMNS
-    libraries = _blas_libraries() if is_small or not _is_set() else []
+    with _limited(_blas_libraries() if is_small or not _is_set() else []):
+        yield
+
+
+@contextmanager
+def _limited(libraries: list[Any]) -> Iterator[None]:
     before = [library.get_num_threads() for library in libraries]
     if all(count == 1 for count in before):
         yield

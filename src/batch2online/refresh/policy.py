@@ -45,6 +45,10 @@ class Policy:
         """Return the policy with its first check set: its own ``start``, or the default of the problem."""
         return self if self.start is not None else replace(self, start=default)  # type: ignore[type-var]
 
+    def with_few_rows(self, default: int) -> Self:
+        """Return the policy that knows below how many rows costs say little, where it compares costs."""
+        return self
+
     def decided_start(self) -> int:
         """Return the row count of the first check."""
         if self.start is None:
@@ -72,6 +76,10 @@ class Policy:
         ``noise`` is the number of degrees of freedom of the model over the number of rows.
         """
         return 0.0
+
+    def priced(self, n: int, degrees_of_freedom: float) -> Self:
+        """Return the policy of the check at n rows, where the price of a change depends on their number."""
+        return self
 
     def can_skip(self, n: int, gain: float, noise: float, rise: float, growth: float) -> bool:
         """Return whether the check at n rows can be skipped.
@@ -285,6 +293,11 @@ class Adaptive(Policy):
     answered at the next check. The tolerances sum to :math:`O(\kappa p \ln n)` times the mean loss of a row, those of
     :class:`Lazy` to a share of the whole loss.
 
+    Refits whenever rows have multiplied by 1 + k lose :math:`p\,k / \ln(1 + k)` mean losses for each unit of
+    :math:`\ln n`. If a change is worth a share c of the loss so far, the sum of both is least near
+    :math:`k = \sqrt{2 c n / p}`: many parameters for few rows ask for more changes. This k, but at least 1 (doublings)
+    and at most kappa, multiplies :math:`p / n`.
+
     The problem defines p: d + 1 for least squares, the rank, the number of clusters. n is the effective sample size.
     Where a check takes a refit, one that keeps the model doubles the step to the next check, which comes when the rows
     have doubled at the latest.
@@ -302,6 +315,11 @@ class Adaptive(Policy):
         eight.
     start : int or None
         Rows at the first check; None for the default of the problem.
+    change_price : float, default infinity
+        The share c of the loss that a change is worth. At infinity, kappa alone counts.
+    few_rows : int or None
+        Below so many rows checks come at doublings and always replace the model, since costs on the rows that it was
+        fitted to say little. None for the default of the problem.
     max_noise_factor : float, default 1.0
         Rows of high leverage and high loss make a new model noisier than p says. Before a change the factor by which
         it is noisier is measured on the coreset, and p is multiplied by it, by this number at most. At 1 nothing is
@@ -322,10 +340,16 @@ class Adaptive(Policy):
     floor: float = 0.0
     start: int | None = None
     max_noise_factor: float = 1.0
+    change_price: float = math.inf
+    few_rows: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_growth(self.growth)
+        if not self.change_price > 0:
+            raise ValueError(f"change_price must be a number above 0, got {self.change_price!r}.")
+        if self.few_rows and not is_count(self.few_rows):
+            raise ValueError(f"few_rows must be a number of rows, 0 or more, got {self.few_rows!r}.")
         if not 1 <= self.max_noise_factor < math.inf:
             raise ValueError(
                 f"max_noise_factor must be a finite number that is at least 1, got {self.max_noise_factor!r}."
@@ -335,17 +359,33 @@ class Adaptive(Policy):
         if not 0 <= self.floor < math.inf:
             raise ValueError(f"floor must be a finite number that is not negative, got {self.floor!r}.")
 
+    def with_few_rows(self, default: int) -> Self:
+        return self if self.few_rows is not None else replace(self, few_rows=default)
+
+    def _has_few(self, n: int) -> bool:
+        return self.few_rows is not None and n < self.few_rows
+
     def next_check(self, n: int, n_kept: int = 0) -> int:
-        step = super().next_check(n) - n
+        step = max(super().next_check(n) - n, n if self._has_few(n) else 1)
         return n + min(step << min(n_kept, 62), max(step, n))
 
     def can_skip(self, n: int, gain: float, noise: float, rise: float, growth: float) -> bool:
         check = round(math.log(n / self.decided_start()) / math.log(self.growth))
-        enough = max(self.floor, self.kappa * noise) if check % 2 else self.floor
-        return gain < enough and rise < _RISE and growth < _MAX_GROWTH
+        enough = self._tolerated(noise) if check % 2 else self.floor
+        return gain < enough and rise < _RISE and growth < _MAX_GROWTH and not self._has_few(n)
+
+    def _tolerated(self, noise: float) -> float:
+        """Return the largest tolerance that a check can draw."""
+        return max(self.floor, self.kappa * noise)
+
+    def priced(self, n: int, degrees_of_freedom: float) -> Self:
+        if not (self.change_price < math.inf and degrees_of_freedom):
+            return self
+        least = max(1.0, math.sqrt(2 * self.change_price * n / degrees_of_freedom))
+        return replace(self, kappa=min(self.kappa, least))
 
     def cost_tolerance(self, seed: int, n: int, noise: float = 0.0) -> float:
-        return float(1 + max(self.floor, self.kappa * noise) * 2 ** -_uniform(seed, n))
+        return 0.0 if self._has_few(n) else float(1 + self._tolerated(noise) * 2 ** -_uniform(seed, n))
 
     def guarantee(
         self,

@@ -6,7 +6,8 @@ import copy
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
 from batch2online.estimator import timings_from
@@ -177,3 +178,28 @@ def test_a_function_has_costs_too():
     X, _ = data("rows")
     model = BatchToOnline(weighted_mean, loss=lambda theta, points: np.abs(points - theta).sum(axis=1), random_state=0)
     assert model.fit(X).timings_.solves > 3
+
+
+# -- hindsight -------------------------------------------------------------------------------------------
+
+
+def test_a_flexible_model_is_compared_with_hindsight_on_rows_that_it_was_not_fitted_to():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_000, 3))
+    y = X[:, 0] + rng.normal(size=1_000)
+    model = BatchToOnline(DecisionTreeRegressor(), random_state=0).partial_fit(X, y)
+    own, regret = np.square(y - DecisionTreeRegressor().fit(X, y).predict(X)).sum(), model.regret_
+    assert own == 0
+    assert regret.out_of_sample
+    halves = rng.permutation(1_000).reshape(2, 500)
+    fair = sum(
+        np.square(y[there] - DecisionTreeRegressor(random_state=0).fit(X[here], y[here]).predict(X[there])).sum()
+        for here, there in (halves, halves[::-1])
+    )
+    assert 0.8 < regret.optimum / fair < 1.25
+    assert 0.8 < regret.ratio < 1.5
+    assert "out of sample" in str(model.headline())
+    line = BatchToOnline(LinearRegression(), random_state=0).partial_fit(X, y)
+    assert not line.regret_.out_of_sample
+    least = np.square(y - LinearRegression().fit(X, y).predict(X)).sum()
+    assert line.regret_.optimum == pytest.approx(least)

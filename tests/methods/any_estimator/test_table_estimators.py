@@ -16,7 +16,7 @@ OPTIONAL = {
 }
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "tables.md").read_text(encoding="utf-8").splitlines()
+PAGE = (Path(__file__).parents[2] / "table_estimators.md").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

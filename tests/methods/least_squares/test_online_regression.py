@@ -127,7 +127,8 @@ def test_fit_is_least_squares_where_nothing_is_lost(n, settings, intercept):
 
 def test_the_model_is_the_mean_of_the_targets_until_the_problem_can_be_posed():
     X, y = stream()
-    model = OnlineRegression(random_state=0).partial_fit(X[: FIRST_MODEL - 1], y[: FIRST_MODEL - 1])
+    model = OnlineRegression(refresh=Geometric(2.0), random_state=0)
+    model.partial_fit(X[: FIRST_MODEL - 1], y[: FIRST_MODEL - 1])
     assert not model.has_model_
     assert not model.coef_.any()
     assert model.predict(X) == pytest.approx(np.full(len(X), y[: FIRST_MODEL - 1].mean()), rel=1e-12)
@@ -342,7 +343,7 @@ def test_weights_of_an_interrupted_chunk_leave_no_trace(monkeypatch):
 def test_an_interrupted_first_chunk_leaves_the_estimator_without_rows(monkeypatch):
     model = OnlineRegression(random_state=0)
     before = dict(vars(model))
-    monkeypatch.setattr(LeastSquares, "fit", failing_on_call(LeastSquares.fit, 1, KeyboardInterrupt))
+    monkeypatch.setattr(LeastSquares, "fit_online", failing_on_call(LeastSquares.fit_online, 1, KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(*stream())
     assert vars(model) == before

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batch2online.app.report.formatting import visible
-from batch2online.headline import HUGE
+from batch2online.headline import HUGE, count_of
 
 if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
@@ -236,7 +236,7 @@ def _losses(learner: LearningLoop | ClusterRun) -> Iterator[Text]:
         weighted = f", half-life {last['half_life']:,}" if last.get("half_life") else ""
         ratio = f"{last['ratio']:.4f} x optimum" if last["ratio"] <= HUGE else "exact fit in hindsight"
         yield Text(f"{ratio}{weighted}", style="cyan")
-        yield Text(f"{last['changes']} changes")
+        yield Text(count_of(last["changes"], "change"))
 
 
 def _duration(seconds: float) -> str:

@@ -10,9 +10,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.app.report import elements, model_figures
-from batch2online.app.report.context import ReportContext
+from batch2online.app.report.context import ReportContext, described
 from batch2online.app.report.figures import ACCENT, MUTED, drawing, plain, svg_of
-from batch2online.app.report.formatting import reason
 from batch2online.app.report.model_figures import N_BINS, equal_weight_bins
 from batch2online.headline import excess, number
 
@@ -60,8 +59,8 @@ def classified_coreset(model: Any) -> ClassifiedRows:
 
 
 def describe(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, and how much the losses of rows changed."""
-    return f"{reason(event)}; losses changed by {number(event.magnitude)} on average"
+    """Return the reason of a change, and what it has changed."""
+    return described(context, event)
 
 
 def section(context: ReportContext) -> str:
@@ -92,13 +91,13 @@ def _confusion(rows: ClassifiedRows, target: str | None) -> str:
         pairs = [divmod(int(place), len(labels)) for place in wrong]
         lines = [[f"{counts[i, j]:,.0f}", f"{labels[i]} predicted as {labels[j]}"] for i, j in pairs]
         return elements.listing(["rows", "most frequent errors"], lines)
-    heads = [*(f"predicted {label}" for label in labels), "recall", f"true {target or 'class'}"]
+    heads = [f"true {target or 'class'}", *(f"predicted {label}" for label in labels), "recall"]
     recall = np.diag(counts) / np.maximum(counts.sum(axis=1), np.finfo(np.float64).tiny)
     lines = [
-        [*(f"{count:,.0f}" for count in counts[i]), f"{recall[i]:.1%}".replace("%", " %"), label]
+        [label, *(f"{count:,.0f}" for count in counts[i]), f"{recall[i]:.1%}".replace("%", " %")]
         for i, label in enumerate(labels)
     ]
-    return elements.listing(heads, lines)
+    return elements.listing(heads, lines, strings=1, first=True)
 
 
 def reliability(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:

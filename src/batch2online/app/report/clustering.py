@@ -12,7 +12,7 @@ from batch2online.app.report.context import ReportContext
 from batch2online.app.report.elements import escape
 from batch2online.app.report.figures import GROUPS
 from batch2online.app.report.formatting import reason
-from batch2online.headline import number
+from batch2online.headline import count_of, number
 from batch2online.numerics.distances import nearest, squared_distances
 
 N_FEATURES = N_NEAREST = 3
@@ -25,7 +25,8 @@ def describe(context: ReportContext, event: Any) -> str:
     moved = sorted(event.matching or (), key=lambda change: -change.moved)
     parts += [f"cluster {change.id} {_movement(context, change)}" for change in moved[:N_FEATURES] if change.moved > 0]
     if event.churn is not None:
-        parts.append(f"about {round(event.churn * event.at):,} rows ({event.churn:.2%}) changed their label")
+        parts.append(f"about {count_of(round(event.churn * event.at), 'row')} ({event.churn:.2%}) changed their label")
+        parts.append(f"gain {event.gain:.2%} of the loss")
     return "; ".join(parts)
 
 
@@ -117,5 +118,6 @@ def _history(context: ReportContext, j: int) -> str:
     if not moves:
         return "The center has not moved."
     at, last = moves[-1]
-    shown = f"The center moved {len(moves)} times, last at row {at:,} by {context.format_distance(last.moved)}."
+    times = "once, at" if len(moves) == 1 else f"{len(moves):,} times, last at"
+    shown = f"The center moved {times} row {at:,} by {context.format_distance(last.moved)}."
     return f"{shown} It {'; '.join(splits[-2:])}." if splits else shown

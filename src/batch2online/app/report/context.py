@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.app.report.formatting import reason
 from batch2online.frames.columns import MISSING
 from batch2online.headline import Headline, number
+from batch2online.reasons import explained
+from batch2online.results import ChangeEvent
 from batch2online.sketches.base import Coreset
 
 SCALED_UNIT = "standard deviations"
@@ -56,6 +59,16 @@ class ReportContext:
         """The first line of the report and of the terminal."""
         found: Headline = self.model.headline(self.target, **shared_scale(self.result.get("preparation")))
         return found
+
+    @property
+    def feature_groups(self) -> dict[str, list[int]]:
+        """Positions of the columns that came from each column of the input, as one-hot columns do."""
+        sources = (self.result.get("preparation") or {}).get("categories", {})
+        groups: dict[str, list[int]] = {}
+        for j, name in enumerate(self.names):
+            source = name.partition("=")[0]
+            groups.setdefault(source if source in sources else name, []).append(j)
+        return groups
 
     @property
     def rows(self) -> int:
@@ -113,6 +126,12 @@ def run_context(model: Any, result: dict[str, Any], run_time: RunTime | None = N
     return ReportContext(
         model, result["title"], result["source"], names, target, means, scales, units, result, run_time
     )
+
+
+def described(context: ReportContext, event: ChangeEvent) -> str:
+    """Return the reason of a change, and which inputs and predictions it moved, in the units of the columns."""
+    labels, unit = getattr(context.model._view().problem, "labels", {}), context.units.get(str(context.target), "")
+    return explained(event, reason(event), names=context.names, labels=labels, scales=context.scales, unit=unit)
 
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:

@@ -99,15 +99,22 @@ def table(rows: list[tuple[str, str]], tall: bool = False) -> str:
     return f'<div class="card{" tall" if tall else ""}"><table><tbody>{body}</tbody></table></div>'
 
 
-def listing(heads: Sequence[str], rows: Sequence[Sequence[str]], strings: int = 1, tall: bool = False) -> str:
-    """Return a table with a header; all but the last ``strings`` columns are numbers and right-aligned."""
-    numbers = len(heads) - strings
-    kinds = [' class="number"' if j < numbers else "" for j in range(len(heads))]
+def listing(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], strings: int = 1, tall: bool = False, first: bool = False
+) -> str:
+    """Return a table with a header; all but the last, or first, ``strings`` columns are numbers and right-aligned."""
+    numbers = range(strings, len(heads)) if first else range(len(heads) - strings)
+    kinds = [' class="number"' if j in numbers else "" for j in range(len(heads))]
     top = "".join(f"<th{kind}>{with_tooltips(escape(head))}</th>" for kind, head in zip(kinds, heads, strict=True))
     lines = ["".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     tallness = " tall" if tall else ""
     return f'<div class="card{tallness}"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def fold(title: str, content: str) -> str:
+    """Return content that is shown when its title is opened."""
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
 def scale(low: str, high: str) -> str:

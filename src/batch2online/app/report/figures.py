@@ -106,6 +106,41 @@ def plain(name: str, most: int = 24) -> str:
 
 MAX_POINTS = 1500
 
+_LEAST = 1e-6
+"""Logarithmic axes end at this share of the largest value: what is below is rounding."""
+
+
+def quality_figure(windows: list[dict[str, Any]], name: str, scale: float = 1.0) -> str:
+    """Draw a measure of quality over windows of rows, beside that of the baseline."""
+    stops = np.array([window["stop"] for window in windows], dtype=float)
+    scale = scale if "distance" in name else 1.0
+    with drawing() as (figure, axes):
+        values = np.empty(0)
+        for which, colour, label in (("baseline", SECOND, "baseline"), ("metrics", ACCENT, "model")):
+            if name in windows[0][which]:
+                drawn = scale * np.array([window[which][name] for window in windows])
+                axes.plot(stops, drawn, "o-", color=colour, label=label, markersize=3)
+                values = np.append(values, drawn)
+        axes.set_xlim(0, stops[-1] * 1.02)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axes.set_xlabel("rows seen")
+        is_share = name in ("accuracy", "error rate")
+        _bounded(axes, values)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:.3g} %" if is_share else _short(y)))
+        axes.set_ylabel(name)
+        if len(values) > len(stops):
+            figure.legend(frameon=False, labelcolor=INK, loc="outside upper right", ncol=2)
+        return svg_of(figure, f"quality-{name.replace(' ', '-')}", f"{name} over windows of rows")
+
+
+def _bounded(axes: Any, values: FloatArray) -> None:
+    """Limit the vertical axis to most values, if a few are far above: 1.2 times their 90 % quantile."""
+    finite = values[np.isfinite(values)]
+    if finite.size and finite.max() > 3 * np.quantile(finite, 0.9) > 0:
+        axes.set_ylim(min(0.0, finite.min()), 1.2 * np.quantile(finite, 0.9))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+
 
 def loss_figure(curve: list[dict[str, Any]]) -> str:
     """Draw the mean loss per row, online and in hindsight."""
@@ -121,6 +156,7 @@ def loss_figure(curve: list[dict[str, Any]]) -> str:
         if values.min() > 0 and values.max() > 20 * values.min():
             axes.set_yscale("log")
             axes.yaxis.set_minor_locator(NullLocator())
+            axes.set_ylim(bottom=max(values.min(), values.max() * _LEAST) / 1.3)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
         axes.set_ylabel("mean loss per row")
         axes.legend(frameon=False, labelcolor=INK, loc="best")
@@ -164,7 +200,7 @@ def changes_figure(events: list[Any], n_rows: int, tips: Sequence[str]) -> str:
     excess = np.array(  # in percent; 100 if the new model has no loss
         [100 * (max(0.0, event.excess) if math.isfinite(event.excess) else 1.0) for event in events]
     )
-    with drawing() as (figure, axes):
+    with drawing(10.4, 2.6) as (figure, axes):
         axes.vlines(at, 1e-9, excess, color=ACCENT, linewidth=1.2)
         for j, (row, height) in enumerate(zip(at, excess, strict=True)):
             marks = {"color": ACCENT, "markeredgecolor": SURFACE, "markeredgewidth": 0.8, "zorder": 3}
@@ -173,7 +209,7 @@ def changes_figure(events: list[Any], n_rows: int, tips: Sequence[str]) -> str:
         if excess.max() > 50 * np.median(excess) > 0:
             axes.set_yscale("log")
             axes.yaxis.set_minor_locator(NullLocator())
-            axes.set_ylim(max(excess.min(), 1e-3) / 2, excess.max() * 2)
+            axes.set_ylim(max(excess.min(), 1e-3, excess.max() * _LEAST) / 2, excess.max() * 2)
         else:
             axes.set_ylim(0, max(excess.max() * 1.15, 1e-3))
             axes.yaxis.set_major_locator(MaxNLocator(4))

@@ -20,12 +20,19 @@ from batch2online.app.report import (
     regression,
     wrapped,
 )
-from batch2online.app.report.context import ReportContext, RunTime, model_context, numeric_coreset, run_context
+from batch2online.app.report.context import (
+    ReportContext,
+    RunTime,
+    model_context,
+    numeric_coreset,
+    run_context,
+    shared_scale,
+)
 from batch2online.app.report.drift_section import counted_rows, forgetting, order_section, switches
-from batch2online.app.report.elements import escape, figure, listing, pair, section, table, tile, with_tooltips
-from batch2online.headline import HUGE, changes, interval, number, of_rows
+from batch2online.app.report.elements import escape, figure, fold, listing, pair, section, table, tile, with_tooltips
+from batch2online.headline import HUGE, baseline_of, changes, count_of, format_measure, interval, number, of_rows
 
-MAX_COLUMNS, MAX_EVENTS = 200, 12
+MAX_COLUMNS, MAX_EVENTS, MAX_TILES = 200, 12, 4
 _N_REFITS = 30
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _MISSING = {"refuse": "not allowed", "drop": "rows dropped", "mean": "imputed by the mean", "keep": "passed as NaN"}
@@ -66,32 +73,42 @@ def page(context: ReportContext) -> str:
     template = Template(files("batch2online.app.report").joinpath("template.html").read_text(encoding="utf-8"))
     kind = KINDS.get(type(context.model).__name__)
     sections = [
-        _loss(context),
+        _quality_over_time(context),
         _changes(context),
         _fit_times(context),
         kind.section(context) if kind is not None and context.model.has_model_ else "",
         _data(context),
         order_section(context.model.order_),
+        _loss(context),
         _coreset(context.model),
         _settings(context),
     ]
     return template.substitute(
         title=escape(_sentence(context.title)),
         subtitle=escape(f"{context.rows:,} rows from {context.source}"),
-        verdict=with_tooltips(escape(summary(context))),
+        verdict=with_tooltips(escape(_verdict(context))),
+        summary=with_tooltips(escape(summary(context))),
         tiles="\n".join(_tiles(context)),
         sections="\n".join(filter(None, sections)),
         footer=escape(f"batch2online {batch2online.__version__}. Computed in one pass over the rows."),
     )
 
 
-def summary(context: ReportContext) -> str:
-    """Return the headline as sentences."""
+def _verdict(context: ReportContext) -> str:
+    """Return the verdict as a sentence, with the name of the target; nothing where there is no baseline."""
     line = context.headline
-    about = f"{line.subject}: {line.measures}" if line.subject and line.measures else line.measures
+    named = f"{line.subject}: {line.verdict}" if line.subject else _sentence(line.verdict)
+    return f"{named}." if line.verdict else ""
+
+
+def summary(context: ReportContext) -> str:
+    """Return the headline after the verdict as sentences."""
+    line = context.headline
+    subject = "" if line.verdict else line.subject
+    about = f"{subject}: {line.measures}" if subject and line.measures else line.measures
     first = f"{about}, each row predicted before it was learned" if about else "No row was predicted"
     rest = [_sentence(part) for part in (line.handful, line.distance, line.changes, line.order) if part]
-    return ". ".join([_sentence(first) if not line.subject else first, *rest]) + "."
+    return ". ".join([first if subject else _sentence(first), *rest]) + "."
 
 
 def _sentence(words: str) -> str:
@@ -101,10 +118,12 @@ def _sentence(words: str) -> str:
 def _tiles(context: ReportContext) -> Iterable[str]:
     model, regret, line = context.model, context.model.regret_, context.headline
     of = f" of {context.target}" if context.target else ""
-    for name, value in line.quality[:2]:
-        yield tile(value, f"{name}{of}" + (f", over all {line.rows:,} rows" if line.rows else ""))
+    beside = dict(line.beside)
+    for name, value in line.quality[:MAX_TILES]:
+        over = f", over all {count_of(line.rows, 'row')}" if line.rows else ""
+        yield tile(value, f"{name}{of}{over}" + (f" ({beside[name]})" if name in beside else ""))
     for name, value in line.recent[:1]:
-        yield tile(value, f"{name}{of}, over the last {line.recent_rows:,} rows")
+        yield tile(value, f"{name}{of}, over the last {count_of(line.recent_rows, 'row')}")
     if regret.reason:
         yield tile("unordered", "rows were learned without order: none was predicted before it was learned")
     elif regret.ratio <= HUGE and not regret.is_exact_fit:
@@ -112,7 +131,36 @@ def _tiles(context: ReportContext) -> Iterable[str]:
         yield tile(f"{regret.ratio:.3f} {_TIMES}", f"the loss of the best {model._best}{of_rows(model)}{error}")
     else:
         yield tile("exact fit", "the best model in hindsight has no loss")
-    yield tile(f"{model.n_changes_:,}", f"model changes in {context.rows:,} rows")
+    changed = "model change" if model.n_changes_ == 1 else "model changes"
+    yield tile(f"{model.n_changes_:,}", f"{changed} in {count_of(context.rows, 'row')}")
+
+
+def _quality_over_time(context: ReportContext) -> str:
+    """Return the measures of quality over windows of rows, beside those of the baseline."""
+    windows = context.model.window_metrics_
+    if len(windows) > 2 and 2 * windows[-1]["rows"] < windows[0]["rows"]:
+        windows = windows[:-1]  # too few rows to be compared with the others
+    if len(windows) < 2:
+        return ""
+    last, names = windows[-1], [name for name in windows[0]["metrics"] if name in windows[-1]["metrics"]][:2]
+    scale = shared_scale(context.result.get("preparation"))
+    shown = []
+    for name in names:
+        own, other = (format_measure(name, last[which][name], **scale) if name in last[which] else ""
+                      for which in ("metrics", "baseline"))  # fmt: skip
+        shown.append(f"{name} {own} ({baseline_of(name)}: {other})" if other else f"{name} {own}")
+    lead = (
+        f"Windows of {count_of(windows[0]['rows'], 'row')}, each row predicted before it was learned. "
+        f"In the last of them: {', '.join(shown)}."
+    )
+    factor = scale.get("scale", 1.0)
+    drawn = [figure(figures.quality_figure(windows, name, factor), _note_of(name, windows)) for name in names]
+    return section("Quality over time", lead, pair(*drawn))
+
+
+def _note_of(name: str, windows: list[dict[str, Any]]) -> str:
+    beside = f", beside that of the baseline ({baseline_of(name)})" if name in windows[0]["baseline"] else ""
+    return f"{_sentence(name)} in each window of rows{beside}."
 
 
 def _loss(context: ReportContext) -> str:
@@ -130,29 +178,26 @@ def _loss(context: ReportContext) -> str:
     totals = f"In total {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
     loss = figure(figures.loss_figure(curve), f"Mean loss per row, on {rows}. {totals}")
     ratio = figure(figures.ratio_figure(curve), f"Online loss divided by the optimum in hindsight, on {rows}.")
-    return section("Online loss and hindsight", lead, pair(loss, ratio))
+    note = f"Regret: online loss minus loss in hindsight, on {rows}; {number(regret.regret())} in total."
+    folded = fold("Regret", figure(figures.regret_figure(curve), note))
+    return section("Online loss and hindsight", lead, pair(loss, ratio), folded)
 
 
 def _changes(context: ReportContext) -> str:
-    model, curve, rows = context.model, context.result.get("curve"), counted_rows(context.model)
-    drawn = []
-    if curve:
-        note = f"Regret: online loss minus loss in hindsight, on {rows}; {number(model.regret_.regret())} in total."
-        drawn.append(figure(figures.regret_figure(curve), note))
+    model, rows = context.model, counted_rows(context.model)
     if not model.changes_:
-        return section("Model changes", "The model has not changed since the first fit.", *drawn)
+        return section("Model changes", "The model has not changed since the first fit.")
     describe = KINDS.get(type(model).__name__, wrapped).describe
     lines = [[f"{event.at:,}", describe(context, event)] for event in model.changes_]
     lead = f"{_sentence(changes(model))}. Between changes the model is constant.{switches(model)}"
     note = f"Cost of the old model above that of the new one at each change, on {rows}. Hover for the reason."
     tips = [f"row {at}: {reason}" for at, reason in lines]
-    drawn.insert(0, figure(figures.changes_figure(model.changes_, context.rows, tips), note))
+    drawn = figure(figures.changes_figure(model.changes_, context.rows, tips), note, wide=True)
     heads, latest = ["at row", "reason"], lines[::-1]
     more = []
     if len(latest) > MAX_EVENTS:
-        older = listing(heads, latest[MAX_EVENTS:])
-        more = [f"<details><summary>Earlier changes: {len(latest) - MAX_EVENTS:,}</summary>{older}</details>"]
-    return section("Model changes", lead, pair(*drawn), listing(heads, latest[:MAX_EVENTS]), *more)
+        more = [fold(f"Earlier changes: {len(latest) - MAX_EVENTS:,}", listing(heads, latest[MAX_EVENTS:]))]
+    return section("Model changes", lead, drawn, listing(heads, latest[:MAX_EVENTS]), *more)
 
 
 def _fit_times(context: ReportContext) -> str:

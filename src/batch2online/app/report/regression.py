@@ -8,9 +8,8 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report import elements, model_figures
-from batch2online.app.report.context import ReportContext
+from batch2online.app.report.context import ReportContext, described
 from batch2online.app.report.figures import ACCENT, INK, MUTED, SECOND, drawing, svg_of
-from batch2online.app.report.formatting import reason
 from batch2online.app.report.model_figures import N_BINS, equal_weight_bins
 from batch2online.headline import excess, number
 from batch2online.methods.least_squares.problem import LeastSquares, standard_errors
@@ -63,15 +62,7 @@ def has_other_loss(model: Any) -> bool:
 
 def describe(context: ReportContext, event: Any) -> str:
     """Return the reason of a change, and how much predictions and coefficients changed."""
-    change = number(event.magnitude)
-    if has_other_loss(context.model):
-        return f"{reason(event)}; losses changed by {change} on average"
-    moved = []
-    for j, old, new in event.coefficients or ():
-        before, after = (number(value / context.scales[j]) for value in (old, new))
-        moved.append(f"{context.names[j]} from {before} to {after}")
-    shown = f"{reason(event)}; predictions changed by {change} (root mean square)"
-    return f"{shown}; coefficients: {', '.join(moved)}" if moved else shown
+    return described(context, event)
 
 
 def section(context: ReportContext) -> str:
@@ -192,5 +183,5 @@ def _interval_widths(model: Any) -> FloatArray | None:
     now = model._view()
     if not isinstance(now.problem, LeastSquares) or not now.has_model or now.problem != LeastSquares(now.problem.exact):
         return None
-    best = least_squares(now.sketch.statistics.moments).coefficients[0]
+    best = least_squares(now.sketch.moments).coefficients[0]
     return np.asarray(_NORMAL * standard_errors(now.snapshot())[0] + np.abs(best - model.coef_))

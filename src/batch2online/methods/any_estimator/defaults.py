@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regresso
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
 from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.sketch import Clustering
@@ -58,6 +59,26 @@ def kind_of(estimator: Any) -> str:
     if get_tags(estimator).estimator_type == "density_estimator":
         return "density"
     return "transformer" if hasattr(estimator, "transform") else "estimator"
+
+
+def check_supported(estimator: Any, kind: str) -> None:
+    """Raise TypeError for an estimator that needs more than rows, or that does nothing for rows to come."""
+    name = type(estimator).__name__
+    is_other = kind == "estimator"
+    group = next(
+        (each for each in ("group", "qid", "group_id") if is_other and has_fit_parameter(estimator, each)), None
+    )
+    if group is not None:
+        raise TypeError(
+            f"{name} ranks rows within groups, fit(X, y, {group}=...), and a stream of rows has no groups: wrap a "
+            "regressor of the relevance, or a function solve(points, weights, targets) that reads groups from a column."
+        )
+    methods = ("predict", "transform", "score_samples", "decision_function")
+    if kind in ("clusterer", "transformer", "estimator") and not any(hasattr(estimator, each) for each in methods):
+        raise TypeError(
+            f"{name} has no {' or '.join(methods[:2])}: it describes the rows that it is fitted to, and cannot score "
+            "rows that come later. Wrap one that predicts, such as KMeans or PCA, or pass a loss= of your own."
+        )
 
 
 def default_loss(kind: str, estimator: Any) -> str:

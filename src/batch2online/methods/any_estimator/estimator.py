@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,7 +13,6 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_clusterer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 
 from batch2online import sampling
 from batch2online._types import FloatArray
@@ -28,6 +26,7 @@ from batch2online.headline import Metrics, classification_quality, regression_qu
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
+from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
 from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
 from batch2online.methods.any_estimator.trust import Trust
@@ -48,21 +47,18 @@ _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
 
 
-def _delegated(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """Offer a method only if the model has it: ``hasattr`` of the wrapper then returns what that of the model does."""
-    decorate: Callable[[Callable[..., Any]], Any] = available_if(lambda self: hasattr(self._model_or_estimator(), name))
-    return decorate
-
-
 @dataclass(frozen=True)
 class BoundedRegret(Regret):
     """A :class:`Regret` with ``excess``, the loss that was clipped at ``loss_bound``.
 
     The optimum is that of the best model known, the current one or one fitted now, measured on all rows if
-    they are kept and on the coreset otherwise. There is no secondary loss.
+    they are kept and on the coreset otherwise. That of a flexible model (trees, boosters, kernels, neighbours, fewer
+    than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows under a model of the
+    other half. There is no secondary loss.
     """
 
     excess: float = 0.0
+    out_of_sample: bool = False
 
 
 class BatchToOnline(Labelled):
@@ -219,6 +215,8 @@ class BatchToOnline(Labelled):
 
     def _new_problem(self, settings: CoresetBuilder | SketchSettings) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
+        if self.loss is None:
+            defaults.check_supported(self.estimator, kind)
         part = None if kind == "function" or self.resample else step_without_weights(self.estimator)
         if part is not None:
             raise TypeError(
@@ -238,10 +236,6 @@ class BatchToOnline(Labelled):
             memory=self._memory,
             encoding=self._encoding,
         )
-
-    @property
-    def _adds_up(self) -> bool:
-        return self._new_coreset().adds_up
 
     def _new_coreset(self) -> CoresetBuilder:
         is_given = isinstance(self.coreset, CoresetBuilder)
@@ -278,7 +272,7 @@ class BatchToOnline(Labelled):
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
         may_be_missing = encoding.schema is not None and input_support.accepts_missing(self.estimator)
-        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._is_shard
+        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._origin is not None
         return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, is_numeric)
 
     def _copied_coreset(self, template: CoresetBuilder) -> CoresetBuilder:
@@ -380,9 +374,9 @@ class BatchToOnline(Labelled):
         return super().partial_fit(X, y, sample_weight)
 
     def _applied(self, rows: PreparedRows) -> Stream:
-        before = self._stream.current.secondary_loss
+        before = self._stream.learner.current.secondary_loss
         stream = input_support.without_unused_strings(super()._applied(rows))
-        excess = stream.current.secondary_loss
+        excess = stream.learner.current.secondary_loss
         if self.loss_bound is not None and excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
@@ -493,7 +487,18 @@ class BatchToOnline(Labelled):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
         known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        return BoundedRegret(**known, excess=(self.loss_bound is not None and plain.secondary_loss) or 0.0)
+        excess = (self.loss_bound is not None and plain.secondary_loss) or 0.0
+        return BoundedRegret(**known, excess=excess, out_of_sample=self._is_flexible)
+
+    @property
+    def _is_flexible(self) -> bool:
+        stream = self._stream.view()
+        is_fitted = stream.current.model is not None
+        return is_fitted and bool(stream.problem.is_flexible(stream.current.model, len(stream.coreset())))
+
+    @property
+    def _best(self) -> str:  # type: ignore[override]
+        return "model in hindsight, out of sample" if self._is_flexible else "model known"
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
@@ -531,27 +536,13 @@ class BatchToOnline(Labelled):
                 return getattr(model, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @_delegated("predict")
-    def predict(self, X: Any) -> Any:
-        """Predictions of the current model."""
-        return self.model_.predict(self._checked_rows(X))
+    predict = delegated("predict", "Predictions of the current model.")
+    predict_proba = delegated("predict_proba", "Probabilities of the classes that the current model knows.")
+    predict_log_proba = delegated("predict_log_proba", "Logarithms of :meth:`predict_proba`.")
+    decision_function = delegated("decision_function", "Decision function of the current model.")
+    score_samples = delegated("score_samples", "Log-likelihood of each row under the current model.")
 
-    @_delegated("predict_proba")
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes that the current model knows."""
-        return self.model_.predict_proba(self._checked_rows(X))
-
-    @_delegated("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of :meth:`predict_proba`."""
-        return self.model_.predict_log_proba(self._checked_rows(X))
-
-    @_delegated("decision_function")
-    def decision_function(self, X: Any) -> Any:
-        """Decision function of the current model."""
-        return self.model_.decision_function(self._checked_rows(X))
-
-    @_delegated("transform")
+    @if_model_has("transform")
     def transform(self, X: Any) -> Any:
         """Rows transformed by the current model."""
         transformed = self.model_.transform(self._checked_rows(X))
@@ -559,47 +550,42 @@ class BatchToOnline(Labelled):
             transformed.index = X.index
         return transformed
 
-    @_delegated("get_feature_names_out")
+    @if_model_has("get_feature_names_out")
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the columns that ``transform`` returns."""
         return self.model_.get_feature_names_out(input_features)
 
-    @_delegated("set_output")
+    @if_model_has("set_output")
     def set_output(self, *, transform: str | None = None) -> Self:
         """Set what ``transform`` returns, arrays or data frames, for the estimator inside, as a pipeline does."""
         for model in (self.estimator, self._model_or_estimator()):
             model.set_output(transform=transform)
         return self
 
-    @_delegated("transform")
+    @if_model_has("transform")
     def fit_transform(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then transform them."""
         X = arrow_table(X)
         return self.fit(X, y, **settings).transform(X)
 
-    @_delegated("fit_predict")
+    @if_model_has("fit_predict")
     def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then predict their clusters."""
         X = arrow_table(X)
         return self.fit(X, y, **settings).predict(X)
 
-    @_delegated("inverse_transform")
+    @if_model_has("inverse_transform")
     def inverse_transform(self, X: Any) -> Any:
         """Return rows from their transformed values, by the current model."""
         return self.model_.inverse_transform(np.asarray(X))
 
-    @_delegated("score_samples")
-    def score_samples(self, X: Any) -> Any:
-        """Log-likelihood of each row under the current model."""
-        return self.model_.score_samples(self._checked_rows(X))
-
-    @_delegated("score")
+    @if_model_has("score")
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the score of the current model, as the estimator defines it."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.model_.score(self._checked_rows(X), *(() if y is None else (y,)), **weights))
 
-    @_delegated("predict")
+    @if_model_has("predict")
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._encoding.schema

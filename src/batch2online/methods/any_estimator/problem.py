@@ -14,14 +14,17 @@ from typing import Any
 import joblib
 import numpy as np
 
+from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator.defaults import rows_in_memory
 from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
 from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
-from batch2online.methods.any_estimator.weighted_fit import copy_counts, fitted, subsample
+from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
+from batch2online.numerics.threads import one_openmp_thread
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores
+from batch2online.results import most_moved
 from batch2online.rows import Rows, all_ones
 from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
@@ -56,11 +59,26 @@ def n_coefficients(model: Any) -> int | None:
     return shape[-1] + 1 if shape and shape[-1] else None
 
 
+def n_parameters(model: Any) -> int | None:
+    """Return the parameters of one output of a linear model, or of the centers or components of a model, if known."""
+    final = model.steps[-1][1] if hasattr(model, "steps") else model
+    sizes = (
+        np.size(getattr(final, name)) for name in ("cluster_centers_", "means_", "components_") if hasattr(final, name)
+    )
+    return n_coefficients(model) or next(sizes, None)
+
+
+_ROWS_PER_PARAMETER = 50
+"""A model of fewer rows for each of its parameters is flexible."""
+
 _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
 """Rows that a linear model is fitted to, and rows for each coefficient: its loss is within 1 / 500 of the least."""
 
 _COMPARISON_ROWS = 5_000
 """Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
+
+_PREDICTED_ROWS = 1_000
+"""Rows whose predictions by two models are compared, for the reason of a change."""
 
 Scores = Callable[[IntArray], BoolArray]
 """Which of the rows with these ids were scored when they came."""
@@ -160,6 +178,7 @@ class EstimatorProblem(Problem):
     def initial_model(self, prediction: Any, width: int, n_targets: int) -> None:
         return None
 
+    @one_openmp_thread()
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
         """Return the loss of each row and its secondary loss; with ``loss_bound``, see :meth:`clip`."""
         targets = self._decoded(targets)
@@ -208,6 +227,7 @@ class EstimatorProblem(Problem):
             raise ValueError("There are no rows to fit on: coreset_size is too small.")
         return rows
 
+    @one_openmp_thread()
     def fit_on(self, rows: Rows) -> FittedEstimator:
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
         if not _may_fit.get():
@@ -218,7 +238,7 @@ class EstimatorProblem(Problem):
         if not hasattr(self.estimator, "fit"):
             given = () if flat is None else (flat,)
             return FittedEstimator(self.estimator(points, rows.weights, *given), rows)
-        weights = None if self.resample or all_ones(rows.weights) else rows.weights  # without is faster, and the same
+        weights = None if self.resample or all_ones(rows.weights) else rows.weights  # often slower
         return FittedEstimator(fitted(self.estimator, points, flat, weights, self.seed), rows)
 
     def _decoded(self, targets: FloatArray) -> Any:
@@ -286,11 +306,16 @@ class EstimatorProblem(Problem):
     def hindsight(self, data: Snapshot, model: FittedEstimator | None, scored: Scores | None = None) -> Hindsight:
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
+        That of a flexible model is measured out of sample: each half of the kept rows under a model of the other half.
         With ``scored``, the optimum is that of the rows that were scored when they came.
         """
         coreset = data.coreset
         if model is None or (scored is not None and not scored(coreset.ids).any()):
             return Hindsight(math.nan)
+        if self.is_flexible(model, len(coreset)):
+            losses, certain = self._held_out_losses(coreset), certain_weight(data)
+            weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
+            return Hindsight(float(weights @ losses), sampling_error(weights, losses, certain=certain))
         options = [self.fit(data, None).model, model]
         costs = [self._full_cost(option, data, coreset, scored) for option in options]
         best = options[costs.index(min(costs))]
@@ -299,6 +324,23 @@ class EstimatorProblem(Problem):
         losses, certain = self._losses_on(coreset, best), certain_weight(data)
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
         return Hindsight(min(costs), sampling_error(weights, losses, certain=certain))
+
+    def is_flexible(self, model: FittedEstimator, n_rows: int) -> bool:
+        """Whether an estimator has so many parameters, or any number, that its loss on its own rows says little.
+
+        A function is fitted and measured on the same rows, as its optimum is defined.
+        """
+        known = n_parameters(model.model)
+        is_estimator = hasattr(self.estimator, "fit") and n_rows >= 2 * self.start
+        return is_estimator and (known is None or n_rows < _ROWS_PER_PARAMETER * known)
+
+    def _held_out_losses(self, coreset: Coreset) -> FloatArray:
+        """Return the loss of each row of the coreset under a model of the half that it is not in."""
+        losses, is_first = np.empty(len(coreset)), sampling.uniforms(self.seed, FOLDS, coreset.ids) < 0.5
+        for is_fitted in (is_first, ~is_first):
+            model = self.fit_on(self._training_rows(selected(coreset, is_fitted)))
+            losses[~is_fitted] = self._checked_losses(model, _as_rows(selected(coreset, ~is_fitted)))
+        return losses
 
     def _full_cost(self, model: FittedEstimator, data: Snapshot, coreset: Coreset, scored: Scores | None) -> float:
         if data.history is None:
@@ -320,7 +362,26 @@ class EstimatorProblem(Problem):
         """Mean absolute change of the loss of a row, on the rows on which models are compared."""
         coreset = self._comparison_rows(data)
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
-        return {"magnitude": float(np.average(moved, weights=coreset.weights))}
+        magnitude = float(np.average(moved, weights=coreset.weights))
+        return {
+            "magnitude": magnitude,
+            **moved_importances(old.model, new.model),
+            **self._moved_predictions(old, new, data),
+        }
+
+    def _moved_predictions(self, old: FittedEstimator, new: FittedEstimator, data: Snapshot) -> dict[str, Any]:
+        """Return the share of classes that changed, or the change of numbers, on a sample of the coreset."""
+        if self.baseline() is None or not len(data.coreset) or not hasattr(new.model, "predict"):
+            return {}
+        some = subsample(data.coreset, _PREDICTED_ROWS, self.seed)
+        before, after = (
+            np.reshape(each.model.predict(self.encoding.decoded(some.points, each.rows.points)), (len(some), -1))
+            for each in (old, new)
+        )
+        if isinstance(self.baseline(), ClassBaseline):
+            return {"churn": float(np.average((before != after).any(axis=1), weights=some.weights))}
+        change = np.square(after - before).sum(axis=1)
+        return {"prediction_change": math.sqrt(np.average(change, weights=some.weights))}
 
     def same(self, old: FittedEstimator | Rows | None, new: FittedEstimator | Rows | None) -> bool:
         """Whether two models hold the same; None is the model before the first refresh."""
@@ -335,6 +396,23 @@ class EstimatorProblem(Problem):
             return bool(joblib.hash(old.model) == joblib.hash(new.model))
         except (pickle.PicklingError, AttributeError, TypeError):  # it holds what cannot be compared
             return False
+
+
+def moved_importances(old: Any, new: Any) -> dict[str, Any]:
+    """Return the columns whose coefficients, or shares of ``feature_importances_``, moved most between two estimators.
+
+    Estimators in pipelines see other columns, and several targets or classes have several coefficients: nothing then.
+    """
+    for name, field_name in (("coef_", "coefficients"), ("feature_importances_", "importances")):
+        found = [getattr(each, name, None) for each in (old, new)]
+        if any(each is None or not isinstance(each, np.ndarray) or each.ndim != 1 for each in found):
+            continue
+        before, after = (np.asarray(each, dtype=np.float64) for each in found)
+        if name == "feature_importances_":
+            before, after = (each / (each.sum() or 1.0) for each in (before, after))
+        if before.shape == after.shape:
+            return {field_name: most_moved(np.abs(after - before), before, after)}
+    return {}
 
 
 def rows_of(model: FittedEstimator | Rows | None) -> Any:

@@ -137,7 +137,10 @@ class Distance(RowLoss):
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         model, points = _last_step(model, points)
-        centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
+        centers = getattr(model, "cluster_centers_", None if not hasattr(model, "means_") else model.means_)
+        if centers is None:
+            name = type(model).__name__
+            raise TypeError(f"{name} has neither cluster_centers_ nor means_ to measure distances to: pass loss=.")
         return np.asarray(cdist(np.asarray(points), centers).min(axis=1) ** self.power)
 
     def warm_up(self) -> WarmUp:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.sketches.base import Coreset
 
-RESAMPLING, ESTIMATOR, COMPARISON = 100, 101, 102
+RESAMPLING, ESTIMATOR, COMPARISON, FOLDS = 100, 101, 102, 103
 """Streams of ``randomness``: copies of a point in an unweighted sample; the estimator's own seed; points on which
-models are compared."""
+models are compared; halves of the points."""
 
 _PREPARING = ("sklearn.compose", "sklearn.preprocessing", "sklearn.impute", "sklearn.feature_extraction")
 """Where the transformers are that only encode, fill or scale."""
@@ -47,8 +48,8 @@ def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray
 def seeded(estimator: Any, seed: int) -> Any:
     """Return a fresh copy whose every ``random_state`` that is not an integer is one drawn from the seed.
 
-    The seed alone decides, not the row count: on the same coreset the same model comes out, which is what keeps
-    changes few and makes deletions comparable.
+    ``n_jobs`` of None is 1, as in scikit-learn; boosters would take all cores. The seed alone decides, not the row
+    count: on the same coreset the same model comes out, which is what keeps changes few and makes deletions comparable.
     """
     model = clone(estimator, safe=False) if isinstance(estimator, BaseEstimator) else copy.deepcopy(estimator)
     if not hasattr(model, "get_params"):
@@ -57,6 +58,8 @@ def seeded(estimator: Any, seed: int) -> Any:
     names = sorted(name for name in params if name == "random_state" or name.endswith("__random_state"))
     drawn = sampling.uniforms(seed, ESTIMATOR, range(len(names))) if names else np.empty(0)
     own = {n: int(u * 2**31) for n, u in zip(names, drawn, strict=True) if not isinstance(params[n], int | np.integer)}
+    if "n_jobs" in params and params["n_jobs"] is None and not type(model).__module__.startswith("sklearn."):
+        own["n_jobs"] = 1
     return model.set_params(**own) if own else model
 
 
@@ -118,9 +121,14 @@ def subsample(coreset: Coreset, size: int, seed: int) -> Coreset:
     if len(coreset) <= size:
         return coreset
     draws = sampling.uniforms(seed, COMPARISON, coreset.ids)
-    few = np.sort(np.argpartition(draws, size)[:size])
-    targets = None if coreset.targets is None else coreset.targets[few]
-    return Coreset(coreset.points[few], targets, coreset.weights[few] * (len(coreset) / size), coreset.ids[few])
+    few = selected(coreset, np.sort(np.argpartition(draws, size)[:size]))
+    return replace(few, weights=few.weights * (len(coreset) / size))
+
+
+def selected(coreset: Coreset, places: Any) -> Coreset:
+    """Return the points of a coreset at these places, an index or a mask, with the weights that they have there."""
+    targets = None if coreset.targets is None else coreset.targets[places]
+    return Coreset(coreset.points[places], targets, coreset.weights[places], coreset.ids[places])
 
 
 def _weighted_svd(model: Any, points: FloatArray, weights: FloatArray) -> Any:

@@ -51,17 +51,22 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Adaptive(growth=2, floor=1e-3, start=15)``: a check
-        takes a refit, so every second one is skipped while losses stay the same, and more of them where the expected
-        gain is below 0.1 %.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=1, growth=2, floor=1e-3, start=15)``:
+        checks are skipped where losses stay the same and the expected gain is below 0.1 %.
     solve : {"exact", "coreset"}
         With "exact", centers found on the coreset become means of all rows, by one pass over these: without sampling
         noise, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the same as "coreset"
         otherwise. "coreset" is the paper's form: only then do models depend on few of the rows, as the theorems
         assume.
     warm_start : bool, default True
-        Use the current centers as one of the starts of the solver. If False, models are independent of the past, and
-        with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
+        Start the solver from the current centers. If False, models are independent of the past, labels change more,
+        and with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
+    churn_price : float, default 0.05
+        Share of the loss that a change of all labels must gain. A refit moves the current centers to the means of
+        their rows; swaps of single centers, and new solutions, replace them only if on rows that they were not fitted
+        to they gain more than noise plus ``churn_price`` times the share of labels that change. Raise it if changes of
+        labels are costly, at some loss; 0 takes the best solution found, whatever the labels. Not used with
+        ``warm_start=False``, nor while the coreset has fewer than 100 rows a cluster.
     half_life : int, "auto" or None
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
@@ -141,6 +146,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         refresh: Policy | None = None,
         solve: str = "exact",
         warm_start: bool = True,
+        churn_price: float = 0.05,
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
@@ -157,6 +163,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.refresh = refresh
         self.solve = solve
         self.warm_start = warm_start
+        self.churn_price = churn_price
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
@@ -170,10 +177,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
             return LARGEST
         return largest_value(self.z if isinstance(self.z, int | float | np.number) and 2 < self.z < np.inf else 2.0)
 
-    @property
-    def _adds_up(self) -> bool:
-        return self.history != "coreset"
-
     def _new_stream(self, n_targets: int) -> Stream:
         if (
             not isinstance(self.n_clusters, int | np.integer)
@@ -182,13 +185,16 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         ):
             raise ValueError(f"n_clusters must be a positive integer, got {self.n_clusters!r}.")
         self._check_choice("solve", "exact", "coreset")
+        price = self.churn_price
+        if not isinstance(price, int | float | np.number) or isinstance(price, bool) or not 0 <= price < np.inf:
+            raise ValueError(f"churn_price must be a finite number that is not negative, got {price!r}.")
         settings = self._sampling()
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         coreset = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
-        policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
+        policy = Adaptive(kappa=1.0, growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
         is_exact = self.solve == "exact" and coreset.z == 2 and coreset.keep_history
-        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact)
+        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact, float(price))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:

@@ -11,10 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from batch2online import sampling
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.decay import DecayedHistory
 from batch2online.history import History
 from batch2online.methods.clustering import solver
+from batch2online.methods.clustering.judge import Judge
 from batch2online.methods.clustering.lloyd import NEARLY_CONVERGED, WeightedPoints, refined_by_parts
 from batch2online.methods.clustering.sketch import ClusteringSketch
 from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, squared_distances, sums_of_clusters
@@ -38,6 +39,10 @@ _STEPS_ON_ALL = 10
 """Maximum number of steps of centers on all rows for the optimum in hindsight."""
 
 
+_JUDGED = 100
+"""Points of the coreset for each center that are needed to judge out of sample; with fewer, the cost decides."""
+
+
 @storable
 @dataclass(frozen=True)
 class Centers:
@@ -51,7 +56,8 @@ class Centers:
 class ClusteringProblem(Problem):
     """(k, z)-clustering: minimise distances of rows to the nearest of k centers, to the power z.
 
-    With ``warm_start`` the current centers are one of the starts of the solver. Models are then closer to each other.
+    With ``warm_start`` the solver starts from the current centers, and others replace them if they gain more, out of
+    sample, than ``churn_price`` times the share of labels that change. Models are then closer to each other.
     In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up:
     B ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
     """
@@ -61,6 +67,7 @@ class ClusteringProblem(Problem):
     z: Annotated[float, at_least(1), finite] = 2.0
     warm_start: bool = True
     exact: bool = False
+    churn_price: Annotated[float, at_least(0), finite] = 0.05
 
     @property
     def secondary_name(self) -> str:
@@ -102,6 +109,14 @@ class ClusteringProblem(Problem):
         With all rows kept (``exact``) and a warm start, the last steps take sums of all rows, and costs are those of
         all rows, but for rows that the last step would relabel; otherwise they are measured on the coreset.
         """
+        return self._fit(data, current, self._judge(data) if self.warm_start and current is not None else None)
+
+    def _judge(self, data: Snapshot) -> Judge | None:
+        """Return what decides between the current centers and others; None while rows are too few to tell."""
+        is_enough = len(data.coreset) >= _JUDGED * self.k
+        return Judge(_halves(data, page=2), self.churn_price) if is_enough else None
+
+    def _fit(self, data: Snapshot, current: Centers | None, judge: Judge | None) -> FitResult:
         coreset, known = data.coreset, None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             seeds = data.sketch.seeds(data.history)
@@ -110,7 +125,7 @@ class ClusteringProblem(Problem):
         is_sample = self.exact and len(coreset) < data.totals.n_rows
         sums_of = partial(_sums_of_all, data.history) if is_sample and data.history is not None else None
         problem = (coreset.points, coreset.weights, self.k, self.z, data.seed, start)
-        found = solver.solved(*problem, sums_of=sums_of)
+        found = solver.solved(*problem, sums_of=sums_of, judge=judge)
         if known is None:
             return self.fit_result(Centers(found.centers), data)
         if found.current_labels is not None:
@@ -134,7 +149,7 @@ class ClusteringProblem(Problem):
     def _best(self, data: Snapshot, model: Centers) -> tuple[float, Centers]:
         if data.totals.n_rows == 0:
             return 0.0, model
-        options = [self.fit(data, model).model, model]
+        options = [self._fit(data, model, None).model, model]
         best = min(((self.full_cost(option, data), option) for option in options), key=lambda known: known[0])
         if data.history is None or len(data.coreset) == data.totals.n_rows:
             return best
@@ -169,8 +184,7 @@ class ClusteringProblem(Problem):
 
         Centers fitted to one half of the coreset are scored on the other half.
         """
-        words = sampling.words(data.seed, sampling.SOLVER, coreset.ids, page=1)
-        is_fitted = words < np.uint64(2**63)
+        is_fitted = _halves(data, page=1)
         if is_fitted.all() or not is_fitted.any():
             return math.inf
         some = coreset.points[is_fitted], coreset.weights[is_fitted]
@@ -202,6 +216,11 @@ class ClusteringProblem(Problem):
         labels = _labels(data, new) if new_labels is None else new_labels
         shared = shared_weight(_labels(data, old), labels, data.coreset.weights, len(old))
         return np.asarray(new[matched(shared, distances)])
+
+
+def _halves(data: Snapshot, page: int) -> BoolArray:
+    """Return for each point of the coreset whether it is in the first half, by random draws of the rows."""
+    return np.asarray(sampling.words(data.seed, sampling.SOLVER, data.coreset.ids, page) < np.uint64(2**63))
 
 
 def _assignment(data: Snapshot, centers: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -9,13 +9,14 @@ points with many columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray, IntArray
+from batch2online.methods.clustering.judge import Judge
 from batch2online.methods.clustering.lloyd import (
     CANCELLATION,
     CONVERGED,
@@ -71,6 +72,15 @@ class Search:
         found = self._swapped(best, least, 1)
         return np.stack([current] if found is own else [current, self._finished(found)])
 
+    def candidates(self, current: FloatArray) -> list[FloatArray]:
+        """Return sets of centers (k, d): refined from the current ones; after one swap, two, ...; from new starts."""
+        own, least = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
+        found = [own, *(centers for centers, _ in self._swaps_that_gain(own, least, 1))]
+        new, least = raced(self.low, self._seeded(_FEW_STARTS), self.z, 3 * _SHORT)
+        found.append(self._swapped(new, least, 1))
+        settled, _ = refined(self.low, np.stack(found), self.z, 2 * _SHORT, NEARLY_CONVERGED)
+        return [self.raised(centers) for centers in settled]
+
     def _finished(self, centers: FloatArray) -> FloatArray:
         return self.raised(refined(self.low, centers[None], self.z, _LONG, NEARLY_CONVERGED)[0][0])
 
@@ -114,14 +124,20 @@ class Search:
 
     def _swapped(self, centers: FloatArray, least: float, patience: int) -> FloatArray:
         """Return the centers after swaps of a center for a point, until ``patience`` of them in a row have failed."""
+        for better, _ in self._swaps_that_gain(centers, least, patience):
+            centers = better
+        return centers
+
+    def _swaps_that_gain(self, centers: FloatArray, least: float, patience: int) -> Iterator[tuple[FloatArray, float]]:
+        """Iterate over the centers after each swap that lowers the cost, and their costs."""
         failures = 0
         while failures < patience:
             best, cost = raced(self.low, self._swaps(centers), self.z, _SHORT, least * (1 - _GAIN))
             if cost < least * (1 - _GAIN):
                 centers, least, failures = best, cost, 0
+                yield best, cost
             else:
                 failures += 1
-        return centers
 
     def _swaps(self, centers: FloatArray) -> FloatArray:
         """Return the most promising swaps, by their cost before any further step."""
@@ -234,43 +250,71 @@ def solved(
     current: FloatArray | None = None,
     starts: int = STARTS,
     sums_of: Callable[[FloatArray, FloatArray], Sums] | None = None,
+    judge: Judge | None = None,
 ) -> Clusters:
     """Return the centers of :func:`solve` with labels and costs.
 
     If the points are a coreset, ``sums_of`` can return the sums of all rows in the clusters of several sets of centers
     (r, k, d), for z = 2; centers and sums are relative to an origin, its second argument. These sums then decide
     between the result of the search and the current centers, and start the steps to their means; the result may cost
-    the points more than the current centers.
+    the points more than the current centers. A ``judge`` decides out of sample instead, and weighs changes of labels.
     """
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return Clusters(np.asarray(distinct[np.arange(k) % len(distinct)]))
     origin = np.median(points[:: -(-len(points) // _SOME)], axis=0)  # near most points, whatever the outliers
     near_zero = WeightedPoints(points - origin, weights)
-    options = Search(near_zero, k, z, seed).run(starts, None if current is None else current - origin)
+    options = _options(near_zero, k, z, seed, None if current is None else current - origin, starts, judge)
     if z != 2:
+        options = options if judge is None else options[-1:]
         settled, costs = refined(near_zero, options, z, _LONG)
         return Clusters(np.asarray(settled[costs.argmin()] + origin))
     sums = sums_of_clusters(near_zero.points, weights, options) if sums_of is None else sums_of(options, origin)
-    found = _decided(near_zero, options, sums.of_each(), current is not None, are_others=sums_of is not None)
+    found = _decided(
+        near_zero, options, sums.of_each(), current is not None, sums_of is not None, is_judged=judge is not None
+    )
     return found._replace(centers=np.asarray(found.centers + origin))
 
 
+def _options(
+    points: WeightedPoints,
+    k: int,
+    z: float,
+    seed: int,
+    current: FloatArray | None,
+    starts: int,
+    judge: Judge | None,
+) -> FloatArray:
+    """Return sets of centers (r, k, d) to continue from: the current ones, and others if these are better."""
+    if current is None or judge is None:
+        return Search(points, k, z, seed).run(starts, current)
+    fitted, others = judge.halves(points)
+    candidates = Search(fitted, k, z, seed).candidates(current)
+    best = judge.choice(others, current, candidates, z)
+    return np.stack([current, candidates[best]]) if best else current[None]
+
+
 def _decided(
-    points: WeightedPoints, options: FloatArray, sums: list[Sums], has_current: bool, are_others: bool = False
+    points: WeightedPoints,
+    options: FloatArray,
+    sums: list[Sums],
+    has_current: bool,
+    are_others: bool = False,
+    is_judged: bool = False,
 ) -> Clusters:
     """Return the centers refined from the option whose clusters cost least; current centers are the first option.
 
+    Where a judge has chosen, they are refined from the last option.
     If these sums are mostly rounding, or unusable after some steps, plain steps on the points decide.
     """
     least = [own.least_cost() for own in sums]
-    best = int(np.argmin(least))
+    best = len(options) - 1 if is_judged else int(np.argmin(least))
     found = None
     if min(least) >= CANCELLATION * sums[0].squares:
         steps, gain = _WITH_SUMS if are_others else _LONG, NEARLY_CONVERGED if has_current else CONVERGED
         found = means_after(points, options[best], steps, sums[best] if are_others else None, gain)
     if found is None:
-        settled, costs = refined(points, options, 2.0, _LONG)
+        settled, costs = refined(points, options[-1:] if is_judged else options, 2.0, _LONG)
         return Clusters(settled[costs.argmin()])
     if not has_current:
         return Clusters(found.centers, found.labels)

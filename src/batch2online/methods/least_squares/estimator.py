@@ -16,7 +16,7 @@ from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
 from batch2online.record import Averages
-from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
+from batch2online.refresh import Adaptive, Lazy, Policy
 from batch2online.schema import check_value, require_equal
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
 """Names of the losses of :class:`OnlineRegression`."""
+
+_ADAPTIVE = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=0.005)
 
 
 class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
@@ -71,8 +73,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         ``"audit"``, 20 rows per column of ``[1 | a | b]``: enough for audits.
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
-        ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4)``, ``Lazy(growth=1.2, tolerance=0.015)`` with
-        ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
+        ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)`` after ridge regressions of the first
+        rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``; and ``Geometric(growth=2)`` for
+        other losses, ``Geometric(growth=1.5)`` from 100 columns on. A policy that you give refits with the batch
+        algorithm from its first check on, by default after ``3 * (n_features + 1)`` rows.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
         schedule keeps changes few, see "Proofs". Ignored for other losses than the squared one.
@@ -98,7 +102,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     Attributes
     ----------
-    coef_, intercept_ : the current model; the mean of the targets for the first ``3 * (n_features + 1)`` rows
+    coef_, intercept_ : the current model; the mean of the targets before the first check
     error_ : estimated share by which the model costs more than the fit to all rows; 0 for least squares
     n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
@@ -108,6 +112,11 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     The paper's Algorithm 5, with the corrections listed in the documentation: each row has one uniform that decides
     whether it is drawn, so that any chunking or resuming gives the same model. Merged shards have the coreset of one
     stream, and the model of :meth:`fit` on all rows.
+
+    Few rows: least squares with the default ``refresh`` begins at row 10, or at row 6 for a single column. While
+    ``partial_fit`` has seen fewer than ``30 * (n_features + 1)`` rows, its models are ridge regressions on centred and
+    scaled columns, whose penalty the rows choose, refitted at doublings: they predict the next rows better than least
+    squares. ``fit``, ``merge`` and ``forget`` give the least-squares solution of all rows, however few.
 
     Nearly collinear columns: columns are centred and scaled by their spread, and directions whose singular value is
     below 1e-6 of the largest are dropped, as ``LinearRegression(tol=1e-6)`` does on standardised columns. A total that
@@ -186,10 +195,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         """Whether the moments of all rows are all that is needed."""
         return bool(self.loss == "squared" and self.alpha == 0)
 
-    @property
-    def _adds_up(self) -> bool:
-        return self._is_plain
-
     def _predictor_loss(self) -> PredictorLoss:
         from batch2online.methods.linear_losses.losses import of_regression  # least squares does without
 
@@ -197,12 +202,12 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return of_regression(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
-        from batch2online.methods.linear_losses.problem import LinearLossProblem
+        from batch2online.methods.linear_losses.problem import LinearLossProblem, default_refresh
         from batch2online.methods.linear_losses.sketch import Anchored
         from batch2online.methods.linear_losses.solver import Penalty
 
         coreset = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
-        policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
+        policy = default_refresh(self.n_features_in_) if self.refresh is None else self.refresh
         problem = LinearLossProblem(coreset.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
@@ -213,9 +218,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         exact = self.solve == "exact"
         settings = self._sampling(for_audit=exact)
         coreset = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
-        default = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
+        default = _ADAPTIVE if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh
-        problem = LeastSquares(exact=exact)
+        problem = LeastSquares(exact=exact, ridge_first=exact and self.refresh is None)
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def __sklearn_tags__(self) -> Any:

@@ -15,10 +15,11 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.least_squares.sketch import LeverageSketch
-from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares
+from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares, ridge
 from batch2online.numerics.triangular import column_norms
 from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
 from batch2online.quality import Baseline, MeanBaseline
+from batch2online.results import most_moved
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
@@ -48,11 +49,15 @@ class LinearModel:
 @storable
 @dataclass(frozen=True)
 class LeastSquares(Problem):
-    """Least squares: minimise the squared loss of linear predictions, on the coreset or on all rows (``exact``)."""
+    """Least squares: minimise the squared loss of linear predictions, on the coreset or on all rows (``exact``).
+
+    With ``ridge_first`` the models of a stream are ridge regressions while it has few rows for its columns.
+    """
 
     sketch_type: ClassVar[type] = LeverageSketch
     costs_are_exact: ClassVar[bool] = True
     exact: bool = False
+    ridge_first: bool = False
 
     @property
     def secondary_name(self) -> str:
@@ -63,8 +68,12 @@ class LeastSquares(Problem):
         return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 
     def first_check(self, width: int, n_targets: int) -> int:
-        """Return three rows per coefficient."""
-        return 3 * (width + 1)
+        """Return three rows per coefficient; ten rows at most for ridge regression."""
+        return min(_FIRST_ROWS, 3 * (width + 1)) if self.ridge_first else 3 * (width + 1)
+
+    def enough_rows(self, width: int, n_targets: int) -> int:
+        """Return thirty rows per coefficient, up to which models are ridge regressions; 0 if none are."""
+        return _ENOUGH_ROWS * (width + 1) if self.ridge_first else 0
 
     def warm_up(self) -> MeanSoFar:
         return MeanSoFar(of_targets=True)
@@ -99,19 +108,26 @@ class LeastSquares(Problem):
         It can cost more than the optimum where directions are dropped. Costs are compared with those of such models,
         never with the optimum alone, so that a refit takes place where it gains.
         """
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         if not self.exact:
             moments = coreset_moments(data.coreset, data.sketch.intercept)
         return self.fit_result(LinearModel(*least_squares(moments)), data)
 
+    def fit_online(self, data: Snapshot, current: LinearModel | None) -> FitResult:
+        """Return the ridge regression of all rows while they are few, see ``enough_rows``; then least squares."""
+        moments, n_rows = data.sketch.moments, data.totals.effective_rows
+        if n_rows >= self.enough_rows(moments.width, moments.n_targets):
+            return self.fit(data, current)
+        return self.fit_result(LinearModel(*ridge(moments, n_rows)), data)
+
     def cost(self, model: LinearModel, data: Snapshot) -> float:
         """Return the exact squared loss of the model on all rows seen."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
     def lower_bound(self, data: Snapshot) -> float:
         """Return the optimum over all linear models: the corner of the factor that belongs to the targets."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
@@ -123,31 +139,35 @@ class LeastSquares(Problem):
         """Return the bound of exact solutions, Lemma 6 of ``docs/proofs.md``; None where a solution is not exact.
 
         It is not if directions were dropped along which targets vary, see
-        :func:`batch2online.methods.least_squares.solver.least_squares`.
+        :func:`batch2online.methods.least_squares.solver.least_squares`. Nothing is claimed for few rows, nor up to the
+        next doubling, when the last ridge regression may still be current.
         """
-        columns = data.sketch.statistics.moments.n_inputs
-        return (lambda n: exact_stability(n, columns)) if self.exact and self._is_exact_for(data) else None
+        moments = data.sketch.moments
+        enough, columns = self.enough_rows(moments.width, moments.n_targets), moments.n_inputs
+        if not (self.exact and self._is_exact_for(data)):
+            return None
+        return lambda n: exact_stability(n, columns) if n > 2 * enough else 1.0
 
     def _is_exact_for(self, data: Snapshot) -> bool:
         """Return whether the solution of all rows attains the optimum."""
-        model = LinearModel(*least_squares(data.sketch.statistics.moments))
+        model = LinearModel(*least_squares(data.sketch.moments))
         known, least = self.hindsight(data, model), self.cost(model, data)
         return least <= (1 + _ROUNDING) * known.optimum + known.resolution
 
     def degrees_of_freedom(self, model: LinearModel, data: Snapshot) -> float:
         """Return the number of coefficients of one target."""
-        return float(data.sketch.statistics.moments.n_inputs)
+        return float(data.sketch.moments.n_inputs)
 
     def noise_factor(self, model: LinearModel, data: Snapshot) -> float:
         rows, weights = data.sketch.sample()
-        leverages = data.sketch.statistics.scores_of_inputs(rows)
+        leverages = data.sketch.statistics.total.scores_of_inputs(rows)
         losses, _ = self.losses(model, rows.points, rows.targets)
         mean_loss = self.lower_bound(data) / data.totals.effective_rows
         return noise_factor_of(leverages, losses, weights, self.degrees_of_freedom(model, data) * mean_loss)
 
     def hindsight(self, data: Snapshot, model: LinearModel) -> Hindsight:
         """Return the optimum beside the cost of the mean; without an intercept, beside that of predicting zero."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         factor, targets = moments.shifted_factor, slice(moments.n_inputs, None)
         spreads, offset = factor[:, targets], float(np.abs(moments.shift[targets]).max(initial=0.0))
         if moments.intercept and np.any(factor[:, 0]):
@@ -159,20 +179,24 @@ class LeastSquares(Problem):
 
     def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, Any]:
         """Return the root mean square change of the predictions on all rows seen."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
         magnitude = float(np.sqrt(np.square(moved).sum() / data.totals.weight))
-        return {"magnitude": magnitude, "coefficients": _moved_most(old, new, moments)}
+        moved_most = _moved_most(old, new, moments)
+        return {"magnitude": magnitude, "prediction_change": magnitude, "coefficients": moved_most}
 
     def same(self, old: LinearModel, new: LinearModel) -> bool:
         return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
 
 
+_FIRST_ROWS = 10
+"""Rows of the first ridge regression."""
+
+_ENOUGH_ROWS = 30
+"""Rows per coefficient from which on least squares needs no penalty."""
+
 _ROUNDING = 1e-6
 """Relative excess cost of a solution that counts as rounding."""
-
-MOST_MOVED = 3
-"""Number of coefficients that a change names."""
 
 
 def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[tuple[int, float, float], ...] | None:
@@ -181,8 +205,7 @@ def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[t
         return None
     before, after = old.coefficients[0], new.coefficients[0]
     effects = np.abs(after - before) * moments.spreads(moments.regular_factor)[moments.inner]
-    strongest = np.argsort(-effects, kind="stable")[:MOST_MOVED]
-    return tuple((int(j), float(before[j]), float(after[j])) for j in strongest if effects[j] > 0)
+    return most_moved(effects, before, after)
 
 
 def standard_errors(data: Snapshot) -> FloatArray:
@@ -190,7 +213,7 @@ def standard_errors(data: Snapshot) -> FloatArray:
 
     They are those of the directions that least squares keeps: dropped ones have no coefficient and no error.
     """
-    moments = data.sketch.statistics.moments
+    moments = data.sketch.moments
     i, inputs = int(moments.intercept), moments.n_inputs
     factor = moments.regular_factor
     centred, right = factor[i:inputs, i:inputs], factor[i:inputs, inputs:]

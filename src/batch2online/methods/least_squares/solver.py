@@ -1,7 +1,8 @@
-"""Solve least squares from second moments, of a weighted coreset or of all rows."""
+"""Solve least squares and ridge regression from second moments, of a weighted coreset or of all rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,10 @@ TOLERANCE = 1e-6
 
 _MARGIN = 10.0
 """Factor by which an estimate of the condition number can be too optimistic."""
+
+
+_PENALTIES = 2.0 ** np.arange(-12, 9)
+"""Penalties that ridge regression chooses from, in multiples of the number of columns."""
 
 
 class LinearSolution(NamedTuple):
@@ -43,13 +48,41 @@ def least_squares(moments: Moments) -> LinearSolution:
     rows hardly vary along them, so that noise alone would decide their coefficients, and the first row that does vary
     would be predicted anywhere. Of several minimisers it returns the one of least norm in scaled columns.
     """
+    return _in_scaled_columns(moments, lambda unit, right, rest: truncated_solution(unit, right))
+
+
+def ridge(moments: Moments, n_rows: float) -> LinearSolution:
+    r"""Return the ridge regression of few rows, with the penalty that they make likeliest.
+
+    Columns are centred (next to an intercept) and scaled to variance one, so that the solution moves with the columns
+    and the targets. The penalty :math:`\lambda |\beta|^2` is a normal prior for the coefficients: their variance is
+    that of the noise over :math:`\lambda`. At :math:`\lambda = d`, the number of columns, signal and noise have the
+    same variance, whatever d. The logarithm of :math:`\lambda / d` has a standard normal prior. The posterior mode
+    of :math:`\lambda` on a grid, for the marginal likelihood of the targets, takes a strong signal almost as it is and
+    leaves little of a weak one. ``n_rows`` is the effective number of rows.
+    """
+
+    def solve(unit: FloatArray, right: FloatArray, rest: FloatArray) -> FloatArray:
+        return shrunk_solution(unit, right, rest, n_rows, n_rows - moments.intercept)
+
+    return _in_scaled_columns(moments, solve)
+
+
+def _in_scaled_columns(
+    moments: Moments, solve: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+) -> LinearSolution:
+    """Return the solution that ``solve`` gives for columns that are centred and scaled to norm one.
+
+    It receives their triangular factor (d, d), the targets in its coordinates (d, n_targets), and what the columns
+    leave of the targets (n_targets, n_targets).
+    """
     inputs, i = moments.n_inputs, int(moments.intercept)
     factor = moments.regular_factor
     centred = factor[i:inputs, i:inputs]  # below the row of the constant stands the factor of the centred rows
     scale = column_norms(centred)
     divisor = np.where(scale > 0, scale, 1.0)
-    solution = truncated_solution(centred / divisor, factor[i:inputs, inputs:]) / divisor[:, None]
-    coefficients = solution.T.copy()
+    solution = solve(centred / divisor, factor[i:inputs, inputs:], factor[inputs:, inputs:])
+    coefficients = (solution / divisor[:, None]).T.copy()
     shift = moments.shift
     intercepts = np.zeros(moments.n_targets)
     if moments.intercept and factor[0, 0] > 0:
@@ -65,3 +98,26 @@ def truncated_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
         solution, _ = lapack.dtrtrs(factor, right)
         return np.asarray(solution)
     return np.asarray(np.linalg.lstsq(factor, right, rcond=TOLERANCE)[0])
+
+
+def shrunk_solution(
+    factor: FloatArray, right: FloatArray, rest: FloatArray, n_rows: float, freedom: float
+) -> FloatArray:
+    """Return the solution of :func:`ridge` for a triangular factor of unit columns.
+
+    ``freedom`` is the number of rows less one for an intercept. Of a direction with singular value s, the share
+    ``remaining = penalty / (s^2 + penalty)`` of the targets is not explained.
+    """
+    lengths = column_norms(np.concatenate([right, rest]))
+    live = lengths > 0
+    left, values, turned = np.linalg.svd(factor)
+    along = left.T @ right
+    shares, rest_shares = (np.square(part[:, live] / lengths[live]) for part in (along, rest))
+    n_columns = max(1, int(np.count_nonzero(factor.any(axis=0))))
+    penalties = _PENALTIES * (n_columns / n_rows)
+    remaining = penalties[:, None] / (np.square(values) + penalties[:, None])
+    misfits = np.log(rest_shares.sum(axis=0) + remaining @ shares).sum(axis=1)
+    complexity = -np.count_nonzero(live) * np.log(remaining).sum(axis=1)
+    best = int(np.argmin(freedom * misfits + complexity + np.square(np.log(_PENALTIES))))
+    gains = values / (np.square(values) + penalties[best])
+    return np.asarray(turned.T @ (gains[:, None] * along))

@@ -16,6 +16,8 @@ from batch2online.methods.linear_losses.sketch import AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores, MeanBaseline
+from batch2online.refresh import Geometric
+from batch2online.results import most_moved
 from batch2online.rows import Rows
 from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
@@ -102,6 +104,7 @@ class LinearLossProblem(Problem):
     """
 
     sketch_type: ClassVar[type] = AnchoredSketch
+    tries_changes: ClassVar[bool] = True
     loss: PredictorLoss
     penalty: Penalty
     labels: dict = field(default_factory=dict)  # type: ignore[type-arg]  # a file holds them elsewhere
@@ -236,9 +239,28 @@ class LinearLossProblem(Problem):
         return Hindsight(optimum, sampling_error(weights, losses, certain=certain_weight(data)))
 
     def difference(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
-        """Mean absolute change of the loss of a row, on the coreset."""
+        """Mean absolute change of the loss of a row, on the coreset; and how predictions and coefficients moved."""
         moved = np.abs(self._losses_on(data, new) - self._losses_on(data, old))
-        return {"magnitude": float(np.average(moved, weights=data.sketch.in_full().anchored.weights))}
+        magnitude = float(np.average(moved, weights=data.sketch.in_full().anchored.weights))
+        return {
+            "magnitude": magnitude,
+            **self._moved_predictions(old, new, data),
+            **_moved_coefficients(old, new, data),
+        }
+
+    def _moved_predictions(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
+        """Return the share of predicted classes that changed, or the root mean square change of numbers."""
+        points, weights = data.coreset.points, data.coreset.weights
+        if not len(points):
+            return {}
+        before, after = (model.predictors(points) for model in (old, new))
+        if not self.loss.has_classes:
+            change = np.square(self.loss.mean(after) - self.loss.mean(before))
+            return {"prediction_change": math.sqrt(np.average(change, weights=weights))}
+        labels = [
+            np.array(model.classes)[decided(eta).astype(np.int64)] for model, eta in ((old, before), (new, after))
+        ]
+        return {"churn": float(np.average(labels[0] != labels[1], weights=weights))}
 
     def _losses_on(self, data: Snapshot, model: LinearPredictor) -> FloatArray:
         """Losses of the rows of the coreset, computed once for each snapshot."""
@@ -267,6 +289,19 @@ class LinearLossProblem(Problem):
         )
 
 
+_WIDE = 100
+"""Columns from which on models are refitted more often: the excess loss of an old one grows with their number."""
+
+
+def default_refresh(width: int) -> Geometric:
+    """Return the default policy for rows of so many columns.
+
+    >>> default_refresh(10).growth, default_refresh(300).growth
+    (2.0, 1.5)
+    """
+    return Geometric(growth=1.5 if width >= _WIDE else 2.0)
+
+
 def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> FloatArray:
     """Return parameters (K, p) of several classes without what all share, which changes no probability."""
     if len(theta) == 1:
@@ -275,6 +310,23 @@ def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> Flo
     if penalty.has_absolute_values:  # these would change
         shared[int(intercept) :] = 0.0
     return np.asarray(theta - shared)
+
+
+def _moved_coefficients(old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
+    """Return the coefficients that moved most, times the spread of their columns, and the classes that they are of."""
+    points, weights = data.coreset.points, data.coreset.weights
+    if old.coefficients.shape != new.coefficients.shape or old.classes != new.classes or not len(points):
+        return {}
+    mean = np.average(points, axis=0, weights=weights)
+    spreads = np.sqrt(np.average(np.square(points - mean), axis=0, weights=weights))
+    changes = np.abs(new.coefficients - old.coefficients) * spreads
+    each = np.arange(changes.shape[1])
+    of = changes.argmax(axis=0)  # the class in which the coefficient of a column moved most
+    found = most_moved(changes[of, each], old.coefficients[of, each], new.coefficients[of, each])
+    if not new.classes:
+        return {"coefficients": found}
+    classes = new.classes[1:] if len(new.coefficients) == 1 else new.classes
+    return {"coefficients": found, "coefficient_classes": tuple(float(classes[of[j]]) for j, _, _ in found)}
 
 
 def _factors(model: LinearPredictor) -> FloatArray:

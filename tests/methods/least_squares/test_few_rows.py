@@ -1,0 +1,144 @@
+"""Ridge regressions of the first rows of a stream, least squares of ``fit``, ``merge`` and ``forget``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+
+from batch2online import OnlineRegression, load
+from batch2online.methods.least_squares.moments import Moments
+from batch2online.methods.least_squares.solver import least_squares, ridge
+from batch2online.refresh import Geometric
+from batch2online.rows import Rows
+
+WIDTH = 6
+
+
+def few(n=40, noise=1.0, seed=0, n_targets=1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, WIDTH)) * [1, 2, 3, 0.1, 10, 1] + rng.normal(size=WIDTH)
+    y = X @ rng.normal(size=(WIDTH, n_targets)) + noise * rng.normal(size=(n, n_targets))
+    return X, y[:, 0] if n_targets == 1 else y
+
+
+def moments_of(X, y, weights=None, intercept=True):
+    n = len(X)
+    rows = Rows(X, y.reshape(n, -1), np.ones(n) if weights is None else weights, np.arange(n))
+    return Moments.of(rows, intercept)
+
+
+def by_hand(X, y, intercept=True):
+    """Return the likeliest ridge regression of the grid, by the density of all targets."""
+    n, d = X.shape
+    means = X.mean(axis=0) * intercept
+    unit = (X - means) / np.sqrt(np.square(X - means).mean(axis=0))
+    values = y - y.mean() * intercept
+    freedom, best = n - intercept, (np.inf, 0.0)
+    for size in 2.0 ** np.arange(-12, 9):
+        covariance = np.eye(n) + unit @ unit.T / (size * d)
+        misfit = values @ np.linalg.solve(covariance, values)
+        best = min(best, (freedom * np.log(misfit) + np.linalg.slogdet(covariance)[1] + np.log(size) ** 2, size * d))
+    return Ridge(alpha=best[1], fit_intercept=False).fit(unit, values).predict(unit) + y.mean() * intercept
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("n", [4, 12, 40, 200])
+@pytest.mark.parametrize("noise", [0.01, 1.0, 100.0])
+def test_the_penalty_is_the_likeliest_of_the_grid(n, noise, intercept):
+    X, y = few(n, noise)
+    coefficients, intercepts = ridge(moments_of(X, y, intercept=intercept), n)
+    assert X @ coefficients[0] + intercepts[0] == pytest.approx(by_hand(X, y, intercept), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [3, 12, 60])
+def test_models_move_with_columns_and_targets(n):
+    X, y = few(n)
+    scale, offset = np.array([1e-3, 7.0, 1e6, 1.0, -2.0, 0.3]), 1e3
+    plain = ridge(moments_of(X, y), n)
+    moved = ridge(moments_of(X * scale + offset, 5 * y - offset), n)
+    prediction = (X * scale + offset) @ moved.coefficients[0] + moved.intercepts[0]
+    assert prediction == pytest.approx(5 * (X @ plain.coefficients[0] + plain.intercepts[0]) - offset, rel=1e-6)
+
+
+def test_the_unit_of_weights_does_not_matter():
+    X, y = few()
+    light, heavy = (ridge(moments_of(X, y, np.full(len(X), weight)), len(X)) for weight in (1.0, 100.0))
+    assert light.coefficients == pytest.approx(heavy.coefficients, rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_constant_targets_and_columns_give_the_mean(value):
+    X, _ = few()
+    X[:, 2] = 7.0
+    coefficients, intercepts = ridge(moments_of(X, np.full(len(X), value)), len(X))
+    assert coefficients == pytest.approx(np.zeros((1, WIDTH)), abs=1e-12)
+    assert intercepts == pytest.approx([value])
+
+
+def test_strong_signals_are_hardly_shrunk_and_weak_ones_are():
+    X, y = few(noise=0.01)
+    assert ridge(moments_of(X, y), 40).coefficients == pytest.approx(
+        least_squares(moments_of(X, y)).coefficients, rel=0.02
+    )
+    X, y = few(noise=1e4)
+    fitted = [
+        float(np.std(X @ solution.coefficients[0]))
+        for solution in (ridge(moments_of(X, y), 40), least_squares(moments_of(X, y)))
+    ]
+    assert fitted[0] < 0.8 * fitted[1]
+
+
+def test_streams_have_ridge_regressions_and_batches_least_squares():
+    X, y = few(80)
+    batch = LinearRegression().fit(X, y)
+    stream = OnlineRegression(random_state=0, keep_history=True).partial_fit(X, y)
+    own = ridge(moments_of(X, y), 80)
+    assert stream.coef_ == pytest.approx(own.coefficients[0])
+    assert stream.coef_ != pytest.approx(batch.coef_, rel=1e-4)
+    assert OnlineRegression(random_state=0).fit(X, y).coef_ == pytest.approx(batch.coef_)
+    assert stream.forget([3]).coef_ == pytest.approx(
+        LinearRegression().fit(*(np.delete(part, 3, 0) for part in (X, y))).coef_
+    )
+    parts = [OnlineRegression(random_state=0, first_id=a).partial_fit(X[a:b], y[a:b]) for a, b in ((0, 30), (30, 80))]
+    assert parts[0].merge(parts[1]).coef_ == pytest.approx(batch.coef_)
+
+
+@pytest.mark.parametrize("settings", [{"refresh": Geometric(2.0)}, {"solve": "coreset", "coreset_size": 1000}])
+def test_a_policy_that_is_given_and_the_coreset_have_least_squares(settings):
+    X, y = few(21)  # the first check without ridge regression
+    model = OnlineRegression(random_state=0, **settings).partial_fit(X, y)
+    assert model.coef_ == pytest.approx(LinearRegression().fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_models_come_at_row_ten_and_at_doublings(n_targets):
+    X, y = few(500, n_targets=n_targets)
+    model = OnlineRegression(random_state=0).partial_fit(X[:9], y[:9])
+    assert not model.has_model_
+    model.partial_fit(X[9:], y[9:])
+    assert [event.at for event in model.changes_][:5] == [20, 40, 80, 160, 320]
+
+
+def test_any_chunks_and_a_file_between_give_the_same_bits(tmp_path):
+    X, y = few(300)
+    whole, model = OnlineRegression(random_state=0).partial_fit(X, y), OnlineRegression(random_state=0)
+    for start in range(0, 300, 7):
+        model.partial_fit(X[start : start + 7], y[start : start + 7])
+        if start == 84:
+            model.save(tmp_path / "model.b2o")
+            model = load(tmp_path / "model.b2o")
+    assert (model.coef_ == whole.coef_).all()
+    assert model.regret_.loss == whole.regret_.loss
+
+
+def test_few_rows_are_predicted_better_than_by_least_squares():
+    losses = []
+    for seed in range(10):
+        X, y = few(200, noise=10.0, seed=seed)
+        models = (
+            OnlineRegression(random_state=0, refresh=policy).partial_fit(X, y) for policy in (None, Geometric(2.0))
+        )
+        losses.append([model.regret_.loss for model in models])
+    own, others = np.sum(losses, axis=0)
+    assert own < 0.98 * others
