@@ -197,10 +197,6 @@ class OnlineKMedoids(ClusterMixin, OnlineEstimator):  # type: ignore[misc]  # sc
         self.first_id = first_id
         self.random_state = random_state
 
-    @property
-    def _adds_up(self) -> bool:
-        return self.history != "coreset"
-
     def _new_stream(self, n_targets: int) -> Stream:
         k = self.n_clusters
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:

@@ -5,7 +5,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.linear_model import Ridge
 
-from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets, refresh
+from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets, refresh, rows
+from batch2online.sketches import spans
 
 N = 22_500
 _RNG = np.random.default_rng(0)
@@ -36,6 +37,12 @@ BY_SPANS = {
 """Estimators whose result on a cluster is one of spans of ids, whatever the partitions."""
 
 _NAMES = ("coef_", "intercept_", "components_", "mean_", "cluster_centers_")
+
+
+def use_spans(monkeypatch, n_ids):
+    """Make spans so small, and blocks of rows no larger."""
+    monkeypatch.setattr(spans, "SPAN_IDS", n_ids)
+    monkeypatch.setattr(rows, "_BLOCK_ROWS", (min(n_ids, 10_000),))
 
 
 def told(model):

@@ -36,7 +36,6 @@ from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import Batch, ones
 from batch2online.schema import Count, Weight, check_name_is_free, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
-from batch2online.state import StreamState
 from batch2online.stream import Stream
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
 
@@ -50,8 +49,6 @@ LEARNED = frozenset({"_stream", "_former", "_reader", "feature_names_in_", "n_fe
 _CACHES = frozenset({"_reader", "_sklearn_output_config"})
 """Attributes that are set by reading and are not part of the learned state."""
 
-WIDEST = 64
-"""Columns up to which ``fit`` sums exactly, as shards do: for wider rows that takes most of the time."""
 _CARD = (
     '<div style="border:1px solid #8886;border-radius:8px;padding:.6em 1em;max-width:60em;margin:.3em 0">'
     "<b>{name}</b><br>{lines}</div>"
@@ -80,12 +77,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _stream: Stream
 
     _needs_targets = False
-    _is_shard: bool = False
+    _origin: int | None = None
+    """Of a shard, the first id of the stream that it is part of."""
+
     _shard_columns: Any = None
     """Columns that a shard has from the estimator that made it."""
-
-    _sums_exactly: bool = False
-    """Whether the rows are those of ``fit``."""
 
     _owner: Any = None
     """The ``Durable`` that alone may change this estimator, if any."""
@@ -173,7 +169,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_may_change()
         X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         fresh = self._unfitted_copy()
-        fresh._sums_exactly = True
         fresh._stream = fresh._applied(fresh._prepare(X, y, sample_weight))
         fresh._stream = fresh._with_final_columns()
         if not fresh.n_seen_:
@@ -188,7 +183,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _unfitted_copy(self) -> Self:
         """Return an unfitted estimator with the same parameters."""
         fresh: Self = type(self)(**self.get_params(deep=False))
-        fresh._is_shard, fresh._shard_columns = self._is_shard, self._shard_columns
+        fresh._origin, fresh._shard_columns = self._origin, self._shard_columns
         return fresh
 
     def _replace_state(self, fresh: Self) -> Self:
@@ -386,7 +381,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _table_stream(self, columns: Any, n_targets: int, is_flat: bool, seed: Any) -> Stream:
         """Return a stream without rows, of the features of a table."""
         maker = self._unfitted_copy()
-        maker.random_state, maker._sums_exactly = seed, self._sums_exactly
+        maker.random_state = seed
         least = 0 if columns.preparation.known_rows else getattr(self, "n_components", 0)  # no row is learned with it
         maker.n_features_in_ = max(columns.width, least)
         stream = maker._new_stream(n_targets).with_flat_targets(is_flat)
@@ -502,7 +497,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
         if not other.__sklearn_is_fitted__():
             return self
-        if not self.__sklearn_is_fitted__() and self._is_shard and other._is_shard:
+        if not self.__sklearn_is_fitted__() and self._origin is not None and other._origin is not None:
             return self._replace_state(copy.deepcopy(other))
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
@@ -764,18 +759,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- shards ----------------------------------------------------------------------------------------------
 
-    @property
-    def _adds_up(self) -> bool:
-        """Whether shards merge to the same bits for any partition of the rows."""
-        return True
-
     def new_shard(self, first_id: int) -> Self:
         """Return an unfitted estimator for a part of the rows, numbered from ``first_id`` on, to merge with others.
 
         A shard learns without order: it predicts no row before learning it, and fits only when a model is requested.
         Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
-        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and the merged
-        result depends on them; ``docs/cluster.md`` has a table of all estimators.
+        by any tree give the coreset of ``fit`` on all rows and, up to rounding, its model; bit for bit if shards are
+        cut at multiples of 250,000 ids. Other shards are streams, and the merged result depends on them;
+        ``docs/cluster.md`` has a table of all estimators.
 
         Examples
         --------
@@ -784,11 +775,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         >>> model = OnlineRegression(random_state=0)
         >>> one, other = model.new_shard(0).partial_fit(X[:300], X[:300, 0]), model.new_shard(300)
         >>> merged = other.partial_fit(X[300:], X[300:, 0]).merge(one)
-        >>> bool((merged.coef_ == model.new_shard(0).partial_fit(X, X[:, 0]).coef_).all())
+        >>> whole = model.fit(X, X[:, 0])
+        >>> bool(merged.coreset_ == whole.coreset_ and np.allclose(merged.coef_, whole.coef_, rtol=1e-12))
         True
         """
         shard = self._unfitted_copy()
-        shard.first_id, shard.random_state, shard._is_shard = first_id, self._seed_of_shards(), True
+        shard.first_id, shard.random_state = first_id, self._seed_of_shards()
+        shard._origin = int(self.first_id) if self._origin is None else self._origin
         if self.__sklearn_is_fitted__():
             shard._shard_columns = self._fixed().columns
         return shard
@@ -835,12 +828,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _begun(self, engine: Stream) -> Stream:
         """Return a stream without rows as it is, or as that of a shard."""
-        if self._is_shard:
-            engine.check_all_rows_count("A shard")
-            return engine.unordered() if engine.sketch.pilot == "none" else engine
-        if self._sums_exactly and engine.width <= WIDEST and isinstance(engine.learner, StreamState):
-            return engine.summing()
-        return engine
+        if self._origin is None:
+            return engine
+        engine.check_all_rows_count("A shard")
+        return engine.unordered(self._origin) if engine.sketch.pilot == "none" else engine
 
     # -- fitted attributes -----------------------------------------------------------------------------------
 

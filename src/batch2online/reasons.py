@@ -47,7 +47,7 @@ def effects(
     if event.coefficients:
         found.append(_coefficients(event, named, labels or {}, scales))
     if event.importances:
-        listed = (f"{named(j)} from {old:.0%} to {new:.0%}" for j, old, new in event.importances)
+        listed = (f"{named(j)} from {old:.1%} to {new:.1%}" for j, old, new in event.importances)
         found.append(f"importance: {', '.join(listed)}")
     return found + ([_gain(event.trial)] if event.trial is not None else [])
 

@@ -142,8 +142,8 @@ class StreamState:
         Seconds of refits.
     max_step : int or None
         Rows between two checks, at most, where old rows lose weight.
-    ordered : bool
-        Whether rows come in an order: otherwise none is scored, and a model is fitted when one is asked for.
+    origin : int or None
+        Of rows without order, the first id of the stream that they are part of; None where they come in an order.
     """
 
     problem: Any
@@ -168,7 +168,7 @@ class StreamState:
     change_counts: Counts = ()
     timings: Timings = field(default_factory=Timings)
     max_step: Annotated[int, at_least(1)] | None = None
-    ordered: bool = True
+    origin: Count | None = None
 
     def validate(self) -> None:
         """Require a sketch, a model, a record and a monitor of the rows learned."""
@@ -273,6 +273,11 @@ class StreamState:
         return (self,)
 
     @property
+    def ordered(self) -> bool:
+        """Whether rows come in an order: otherwise none is scored, and a model is fitted when one is asked for."""
+        return self.origin is None
+
+    @property
     def half_life(self) -> float:
         """Rows after which a row has half the weight, infinite without decay."""
         return math.inf if self.decay is None else float(self.decay.half_life)
@@ -307,7 +312,8 @@ class StreamState:
 
     def rows_to_cut(self) -> float:
         """Return how many rows may come before the next check."""
-        return self.refresh.next_check - self.n_learned if self.ordered else math.inf
+        n = self.n_learned if self.origin is None else self.last_id + 1 - self.origin
+        return self.refresh.next_check - n
 
     def step(
         self, rows: Rows, history: History | None, answered: Answered | None = None
@@ -339,8 +345,13 @@ class StreamState:
             timings=Timings(),
         )._without_order(skipped=0)
 
-    def as_set(self) -> StreamState:
-        """Return the state of rows that came as a set: they have no loss, no changes, and no order to monitor."""
+    def unordered(self, first_id: int, origin: int) -> StreamState:
+        """Return the state of a part of a stream, from this id on, in which nothing is scored or fitted."""
+        state = replace(self, has_model=False, last_id=first_id - 1, origin=origin)
+        return skip_checks(_refreshed(state, next_check=self.policy.decided_start()))
+
+    def without_scores(self) -> StreamState:
+        """Return the state of rows that were not scored: they have no loss, no changes, and no order to monitor."""
         return replace(self, loss=math.nan, secondary_loss=math.nan)._without_order(skipped=self.n_learned)
 
     def _without_order(self, skipped: int) -> StreamState:
@@ -429,7 +440,7 @@ def step(
     events: Events = ()
     state = advance_decay(state, int(rows.ids[0]))
     if not state.ordered:
-        return learn(state, rows, None), StepInfo()
+        return skip_checks(learn(state, rows, None)), StepInfo()
     state, scores = score(state, rows, answered)
     state = learn(state, rows, scores)
     if state.n_learned == state.refresh.next_check:
@@ -537,6 +548,21 @@ def schedule(state: StreamState, at: int | None = None) -> StreamState:
     """Return the state with the row count of the next check: the policy's, or sooner where old rows lose weight."""
     at = state.policy.next_check(state.n_learned, state.refresh.n_kept) if at is None else at
     at = at if state.max_step is None else min(at, state.n_learned + state.max_step)
+    return _refreshed(state, next_check=at)
+
+
+def skip_checks(state: StreamState) -> StreamState:
+    """Return a part of a stream with the next row count at which the stream has a check, if each replaces the model.
+
+    Rows are summed from check to check, so that a part that is cut at the same places has the same sums, bit for bit.
+    """
+    assert state.origin is not None
+    at, n, longest = state.refresh.next_check, state.last_id + 1 - state.origin, state.max_step
+    while at <= n:
+        step = state.policy.next_check(at) - at
+        if longest is not None and step >= longest:  # so are all further ones, since steps grow
+            step = longest * (1 + (n - at) // longest)
+        at = n + 1 if state.policy.growth <= 1 else at + step
     return _refreshed(state, next_check=at)
 
 
@@ -707,7 +733,7 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
     if state.n_learned:
         state = advance_decay(state, state.last_id)
     data = state.snapshot(history)
-    state = replace(state, sketch=state.sketch.prepared(data.history, as_set=True))
+    state = replace(state, sketch=state.sketch.prepared(data.history))
     if state.has_model and state.n_learned:
         data = state.snapshot(history)
         before = state.problem.cost(state.model, data)
@@ -777,8 +803,9 @@ def merge(state: StreamState, other: StreamState) -> StreamState:
     return replace(
         state,
         sketch=state.sketch.merge(other.sketch),
+        refresh=replace(state.refresh, next_check=max(state.refresh.next_check, other.refresh.next_check)),
         n_learned=state.n_learned + other.n_learned,
-        last_id=max(state.last_id, other.last_id),
+        last_id=max((one.last_id for one in (state, other) if one.n_learned), default=-1),
         loss=state.loss + other.loss,
         secondary_loss=state.secondary_loss + other.secondary_loss,
         late_loss=state.late_loss + other.late_loss,

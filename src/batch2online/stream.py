@@ -365,20 +365,10 @@ class Stream:
 
     # -- rows without order ---------------------------------------------------------------------------
 
-    def unordered(self) -> Stream:
-        """Return the shard of a stream: of a new one, or of one that goes on without order."""
+    def unordered(self, origin: int) -> Stream:
+        """Return the shard of a stream with this first id: of a new one, or of one that goes on without order."""
         self.check_all_rows_count("A shard")
-        new = self.summing()
-        return replace(new.map(lambda state: replace(state, ordered=False, has_model=False)), room=0)
-
-    def summing(self) -> Stream:
-        """Return the stream whose sums of further rows have no rounding, where that makes results independent of order.
-
-        It has seen no rows, or nothing but rows that were summed in the same way.
-        """
-        if not isinstance(self.sketch, AntitoneSketch):
-            return self
-        return replace(self, learner=replace(self.learner, sketch=self.sketch.summing()))
+        return replace(self.map(lambda state: state.unordered(self.buffer_id, origin)), room=0)
 
     def check_all_rows_count(self, what: str) -> None:
         """Refuse a stream in which old rows go, or whose half-life is selected."""
@@ -386,18 +376,18 @@ class Stream:
             kind = "a window" if self.learner.within == "the window" else 'half_life="auto"'
             raise ValueError(f"{what} is for estimators of all rows or of one half-life, not for {kind}.")
 
-    def as_set(self) -> Stream:
-        """Return the stream of rows that came as a set: they have no loss, no changes, and no order to monitor."""
-        return self.map(StreamState.as_set)
-
     def compact(self) -> Stream:
         """Return the same in which no row is buffered, and none is kept that current scores rule out."""
-        new = self.flushed()
-        if isinstance(new.sketch, AntitoneSketch):
-            return replace(new, learner=replace(new.learner, sketch=new.sketch.thinned()))
-        if new.history is not None:
+        new = self.flushed()._thinned()
+        if new.history is not None or isinstance(new.sketch, AntitoneSketch):
             return new
         return new.map(lambda state: replace(state, sketch=state.sketch.prepared()))
+
+    def _thinned(self) -> Stream:
+        sketch = self.sketch
+        if not isinstance(sketch, AntitoneSketch):
+            return self
+        return replace(self, learner=replace(self.learner, sketch=sketch.thinned()))
 
     @one_thread()
     def whole(self, rows: Any = None) -> Stream:
@@ -411,7 +401,7 @@ class Stream:
     def _ordinary(self, rows: Any) -> Stream:
         new = self.flushed()
         model = self.problem.initial_model(None, self.width, self.n_targets)
-        new = new.map(lambda state: replace(state, ordered=True, model=model)).as_set()
+        new = new.map(lambda state: replace(state, origin=None, model=model).without_scores())
         if rows is None:
             return new.refit("merged")
         return replace(new, learner=new.learner.refit(rows, "merged")[0])
@@ -541,9 +531,8 @@ class Stream:
         return cls(**fields)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what copies hold: of a shard whose sums are exact, no row that current scores rule out."""
-        own = self.compact() if not self.ordered and isinstance(self.sketch, AntitoneSketch) else self
-        return own.stored_fields()
+        """Return what copies hold: of a shard, no row that current scores rule out."""
+        return (self if self.ordered else self._thinned()).stored_fields()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(vars(type(self)(**state)))

@@ -10,8 +10,22 @@ import pytest
 import batch2online
 import batch2online.dask as cluster
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.distributed import clusters, spans
-from dask_cases import BY_SPANS, DOUBLING, EXACT, WEIGHTS, N, X, Y, on_one_machine, rows_of, same, sizes
+from batch2online.distributed import clusters
+from dask_cases import (
+    BY_SPANS,
+    DOUBLING,
+    EXACT,
+    WEIGHTS,
+    N,
+    X,
+    Y,
+    on_one_machine,
+    rows_of,
+    same,
+    sizes,
+    told,
+    use_spans,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +38,8 @@ def _synchronous():
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.few(4)
 @pytest.mark.slow
-def test_any_partitions_are_one_machine(name, weighted):
+def test_any_partitions_are_one_machine(name, weighted, monkeypatch):
+    use_spans(monkeypatch, 5_000)
     weights = WEIGHTS if weighted else None
     expected = on_one_machine(EXACT[name](), weights)
     model, n_partitions = EXACT[name](), 64 if weighted else 7
@@ -43,7 +58,7 @@ def test_blocks_that_are_not_aligned_are_noticed(monkeypatch):
 @pytest.mark.parametrize("name", BY_SPANS)
 @pytest.mark.few(1)
 def test_spans_do_not_depend_on_the_partitions(name, weighted, monkeypatch):
-    monkeypatch.setattr(spans, "SPAN", 5_000)
+    use_spans(monkeypatch, 5_000)
     weights, found = WEIGHTS if weighted else None, []
     for n_partitions in (2, 64) if weighted else (1, 7):
         model = BY_SPANS[name]()
@@ -57,7 +72,7 @@ def test_rows_of_one_span_are_one_stream():
 
 
 def test_bounded_clusters_cost_little_more_than_those_of_all_rows(monkeypatch):
-    monkeypatch.setattr(spans, "SPAN", 5_000)
+    use_spans(monkeypatch, 5_000)
     model = BY_SPANS["bounded clusters"]()
     cluster.fit(model, *rows_of(model, sizes(7)))
     best = on_one_machine(OnlineClustering(3, random_state=1))
@@ -99,14 +114,18 @@ def test_delayed_chunks_whatever_they_hold():
     assert same(cluster.fit(EXACT["regression"](), together, 3), expected)
 
 
-def test_a_model_goes_on_where_it_was():
+@pytest.mark.parametrize("end", [10_000, 7_777], ids=["the end of a span", "within a span"])
+def test_a_model_goes_on_where_it_was(end, monkeypatch):
+    use_spans(monkeypatch, 5_000)
     expected = on_one_machine(EXACT["regression"]())
-    first, rest = slice(0, 7_777), slice(7_777, N)
-    model = cluster.fit(EXACT["regression"](), delayed_pieces(X[first], 2), delayed_pieces(Y[first], 2))
-    assert same(cluster.partial_fit(model, delayed_pieces(X[rest], 3), delayed_pieces(Y[rest], 3)), expected)
-    started_here = EXACT["regression"]().fit(X[first], Y[first])
-    assert same(cluster.partial_fit(started_here, delayed_pieces(X[rest], 3), delayed_pieces(Y[rest], 3)), expected)
-    assert np.isnan(started_here.regret_.loss)
+    first, rest = slice(0, end), slice(end, N)
+    on_cluster = cluster.fit(EXACT["regression"](), delayed_pieces(X[first], 2), delayed_pieces(Y[first], 2))
+    here = EXACT["regression"]().fit(X[first], Y[first])
+    for model in (on_cluster, here):
+        cluster.partial_fit(model, delayed_pieces(X[rest], 3), delayed_pieces(Y[rest], 3))
+        assert np.isnan(model.regret_.loss)
+        assert same(model, expected) if end % 5_000 == 0 else all(map(np.allclose, told(model), told(expected)))
+        assert model.coreset_ == expected.coreset_
     assert same(cluster.partial_fit(EXACT["regression"](), delayed_pieces(X, 3), delayed_pieces(Y, 3)), expected)
 
 
@@ -139,7 +158,7 @@ def test_the_result_is_an_ordinary_estimator(name, tmp_path):
 
 
 def test_classifiers_merge_within_their_error(monkeypatch):
-    monkeypatch.setattr(spans, "SPAN", 5_000)
+    use_spans(monkeypatch, 5_000)
     labels = np.where(np.median(Y) < Y, "high", "low")
     model = cluster.fit(OnlineClassifier(random_state=0), delayed_pieces(X, 5), delayed_pieces(labels, 5))
     stream = OnlineClassifier(random_state=0).fit(X, labels)

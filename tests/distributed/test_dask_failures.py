@@ -15,11 +15,10 @@ import pytest
 
 import batch2online.dask as cluster
 from batch2online import OnlineRegression
-from batch2online.distributed import spans
 from batch2online.distributed.partitions import PartitionError
 from batch2online.distributed.running import ClusterError
 from batch2online.distributed.shards import merged
-from dask_cases import BY_SPANS, EXACT, N, X, Y, on_one_machine, rows_of, same, sizes, told
+from dask_cases import BY_SPANS, EXACT, N, X, Y, on_one_machine, rows_of, same, sizes, told, use_spans
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_bad_partition_is_named_and_nothing_is_half_written(kind):
 
 @pytest.mark.usefixtures("synchronous")
 def test_a_bad_row_of_a_partition_that_spans_cut_is_counted_in_the_partition(monkeypatch):
-    monkeypatch.setattr(spans, "SPAN", 30)
+    use_spans(monkeypatch, 30)
     good = frames()
     bad = good[1].copy()
     bad.iloc[77, 1] = np.nan
@@ -208,13 +207,17 @@ def whole(name):
 @pytest.mark.full
 def test_workers_are_killed_and_then_the_scheduler_is_lost(tmp_path, monkeypatch):
     """Rows come again from their source, and the result has the same bits; a lost scheduler is one clear error."""
-    monkeypatch.setattr(spans, "SPAN", 10_000)
-    expected = {name: whole(name) for name in BY_SPANS}
+    with monkeypatch.context() as patched:
+        use_spans(patched, 10_000)
+        expected = {name: whole(name) for name in BY_SPANS}
     expected |= {name: on_one_machine(EXACT[name]()) for name in ("regression", "clusters")}
     raised = False
     with contextlib.suppress(Exception), local_cluster() as own:
         for name, model in expected.items():
-            assert same(fitted_by_dying_workers(name, str(tmp_path / name)), model)
+            with monkeypatch.context() as patched:
+                if name in BY_SPANS:
+                    use_spans(patched, 10_000)
+                assert same(fitted_by_dying_workers(name, str(tmp_path / name)), model)
         before = told(model)
         with (
             scheduler_lost_while_workers_are_busy(own, tmp_path),

@@ -16,9 +16,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 import batch2online.dask as cluster
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.distributed import spans
+from batch2online.distributed import fitting
 from batch2online.refresh import Adaptive, Budget, Geometric, Lazy
-from dask_cases import same
+from dask_cases import same, use_spans
 
 N = 1_500
 _RNG = np.random.default_rng(3)
@@ -123,7 +123,7 @@ def other_cells():
 
 @pytest.fixture(autouse=True)
 def _small_spans(monkeypatch):
-    monkeypatch.setattr(spans, "SPAN", 400)
+    use_spans(monkeypatch, 400)
     with dask.config.set(scheduler="synchronous"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -203,6 +203,6 @@ def test_every_option_is_in_the_table():
 
 def test_leaves_that_follow_the_partitions_are_noticed(monkeypatch):
     """Without spans the same test fails, so it can."""
-    monkeypatch.setattr(OnlineClassifier, "_adds_up", True)
+    monkeypatch.setattr(fitting, "spans", lambda *given: (fitting._leaves(*given)[0], []))
     found = [on_a_cluster(OnlineClassifier(coreset_size=200, random_state=1), n, seed=n) for n in (1, 7)]
     assert not same(*found)

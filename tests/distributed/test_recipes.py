@@ -34,7 +34,7 @@ model = OnlineRegression(random_state=0)
 """
 AFTER = """
 expected = OnlineRegression(random_state=0).fit(X, y)
-np.testing.assert_array_equal(fitted.coef_, expected.coef_)
+np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-12)
 assert fitted.coreset_ == expected.coreset_
 print("the same")
 """

@@ -1,5 +1,7 @@
-"""Shards: any partition, any tree of merges and one machine's ``fit`` give the same bits."""
+"""Shards: cut at spans, any tree of merges gives the bits of one machine's ``fit``; cut anywhere, the same coreset."""
 
+import copy
+import dataclasses
 import itertools
 import pickle
 
@@ -9,9 +11,9 @@ from sklearn.linear_model import Ridge
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClassifier, OnlineLowRank, OnlineRegression, coresets, refresh
-from batch2online.methods.least_squares.sketch import LeverageSketch
+from batch2online.sketches import spans
 
-N = 11_500
+SPAN, N = 10_000, 45_500
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 4))
 Y = X @ [1.0, -2.0, 0.5, 0.0] + RNG.normal(size=N)
@@ -45,11 +47,24 @@ def given_to(model, rows, weights):
     return (X[rows], *y), {"sample_weight": None if weights is None else weights[rows]}
 
 
-def shards_of(model, n_shards, weights, rng):
-    cuts = np.sort(rng.integers(0, N + 1, size=n_shards - 1)).tolist()
+@pytest.fixture(autouse=True)
+def _small_spans(monkeypatch):
+    monkeypatch.setattr(spans, "SPAN_IDS", SPAN)
+
+
+def anywhere(n_shards, rng):
+    return [0, *np.sort(rng.integers(0, N + 1, size=n_shards - 1)).tolist(), N]
+
+
+def at_spans(n_shards, rng):
+    inner = rng.choice(np.arange(SPAN, N, SPAN), size=n_shards - 1, replace=False)
+    return [0, *np.sort(inner).tolist(), N]
+
+
+def shards_of(model, cuts, weights=None):
     shards = []
-    for start, stop in zip([0, *cuts], [*cuts, N], strict=True):
-        shard = model.new_shard(start)
+    for start, stop in itertools.pairwise(cuts):
+        shard = model.new_shard(start + int(model.first_id))
         if stop > start:
             rows, keywords = given_to(model, slice(start, stop), weights)
             shard.partial_fit(*rows, **keywords)
@@ -67,26 +82,93 @@ def merged_at_random(shards, rng):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.covering
-def test_any_shards_in_any_tree_are_one_machine(name, weighted):
+def test_shards_cut_at_spans_are_one_machine_in_any_tree(name, weighted):
     model, weights, rng = MODELS[name], WEIGHTS if weighted else None, np.random.default_rng(2)
     rows, keywords = given_to(model, slice(None), weights)
     expected = told(fresh(model).fit(*rows, **keywords))
-    for n_shards in (1, 2, 7, 64) if name == "regression" else (2, 17):
-        found = told(merged_at_random(shards_of(model, n_shards, weights, rng), rng))
+    for n_shards in (1, 2, 5):
+        found = told(merged_at_random(shards_of(model, at_spans(n_shards, rng), weights), rng))
         assert all(map(np.array_equal, found, expected)), n_shards
+
+
+@pytest.mark.parametrize("name", ["regression", "low rank"])
+def test_twenty_orders_of_merging_give_the_same_bits(name):
+    model, rng = MODELS[name], np.random.default_rng(5)
+    rows, keywords = given_to(model, slice(None), None)
+    expected = told(fresh(model).fit(*rows, **keywords))
+    shards = shards_of(model, at_spans(5, rng))
+    for _ in range(20):
+        found = told(merged_at_random([copy.copy(shard) for shard in shards], rng))
+        assert all(map(np.array_equal, found, expected))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_shards_cut_anywhere_give_the_same_coreset(name, weighted):
+    model, weights, rng = MODELS[name], WEIGHTS if weighted else None, np.random.default_rng(2)
+    rows, keywords = given_to(model, slice(None), weights)
+    expected = told(fresh(model).fit(*rows, **keywords))
+    for n_shards in (2, 17):
+        found = told(merged_at_random(shards_of(model, anywhere(n_shards, rng), weights), rng))
+        assert all(map(np.array_equal, found[:3], expected[:3])), n_shards
+        for one, other in zip(found[3:], expected[3:], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        OnlineRegression(random_state=1, first_id=3 * SPAN),
+        OnlineRegression(random_state=1, refresh=refresh.Geometric(1.3, start=7)),
+    ],
+    ids=["ids from another one on", "other checks"],
+)
+def test_spans_hold_for_other_ids_and_checks(model):
+    rng = np.random.default_rng(6)
+    whole = fresh(model).fit(X, Y)
+    found = merged_at_random(shards_of(model, at_spans(4, rng)), rng)
+    assert all(map(np.array_equal, told(found), told(whole)))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        OnlineRegression(random_state=1, half_life=1, first_id=SPAN - 30),
+        OnlineLowRank(2, center=True, random_state=1, half_life=1, first_id=SPAN - 30),
+    ],
+    ids=["regression", "low rank"],
+)
+def test_a_span_of_which_decay_leaves_nothing_is_dropped(model):
+    rows, _ = given_to(model, slice(0, 370), None)
+    whole = fresh(model).fit(*rows)
+    found = merged_at_random(shards_of(model, [0, 30, 370]), np.random.default_rng(8))
+    assert all(map(np.array_equal, told(found), told(whole)))
+    assert len(whole._stream.sketch.statistics.spans) == 1
+
+
+def test_columns_that_need_other_coordinates_are_equal_as_well():
+    """A time stamp beside its square: sums are shifted and whitened, and merged by QR."""
+    time = 1.7e9 + np.arange(N)
+    rows = np.column_stack([time, (time - 1.7e9) ** 2, X[:, 0], X[:, 0] + 1e-9 * X[:, 1]])
+    model, rng = MODELS["regression"], np.random.default_rng(7)
+    whole = fresh(model).fit(rows, Y)
+    cuts = at_spans(5, rng)
+    shards = [model.new_shard(a).partial_fit(rows[a:b], Y[a:b]) for a, b in itertools.pairwise(cuts)]
+    assert all(map(np.array_equal, told(merged_at_random(shards, rng)), told(whole)))
+    np.testing.assert_allclose(whole.predict(rows), OnlineRegression(solve="exact").fit(rows, Y).predict(rows))
 
 
 def fresh(model):
     return type(model)(**model.get_params(deep=False))
 
 
-def test_sums_that_round_are_noticed(monkeypatch):
-    """Without exact sums the same test fails, so it can."""
-    monkeypatch.setattr(LeverageSketch, "_summed", lambda self, rows: None)
+def test_another_tree_is_noticed(monkeypatch):
+    """Shards that merge as they come round differently, so the tests above can fail."""
     model, rng = MODELS["regression"], np.random.default_rng(2)
     expected = told(fresh(model).fit(X, Y))
-    found = [told(merged_at_random(shards_of(model, n, None, rng), rng)) for n in (7, 64)]
-    assert not all(np.array_equal(a, b) for other in found for a, b in zip(other, expected, strict=True))
+    monkeypatch.setattr(spans, "SPAN_IDS", 10 * N)
+    found = told(merged_at_random(shards_of(model, at_spans(5, rng)), rng))
+    assert not all(map(np.array_equal, found, expected))
 
 
 def test_a_shard_has_no_prequential_loss_and_says_so():
@@ -103,7 +185,7 @@ def test_what_was_learned_in_order_has_a_loss():
 
 
 def test_a_merged_model_is_saved_and_goes_on(tmp_path):
-    shards = shards_of(MODELS["regression"], 3, None, np.random.default_rng(3))
+    shards = shards_of(MODELS["regression"], anywhere(3, np.random.default_rng(3)))
     merged = merged_at_random(shards, np.random.default_rng(3))
     merged.save(tmp_path / "model.b2o")
     loaded = batch2online.load(tmp_path / "model.b2o")
@@ -115,10 +197,19 @@ def test_a_merged_model_is_saved_and_goes_on(tmp_path):
 
 
 def test_a_shard_travels_and_is_small():
-    shard = MODELS["regression"].new_shard(5).partial_fit(X, Y)
+    shard = MODELS["regression"].new_shard(0).partial_fit(X[:SPAN], Y[:SPAN])
     packed = pickle.dumps(shard)
     assert all(map(np.array_equal, told(pickle.loads(packed)), told(shard)))
-    assert len(packed) < 25_000  # the rows are 460,000 bytes
+    assert len(packed) < 25_000  # the rows are 400,000 bytes
+
+
+@pytest.mark.parametrize("name", ["regression", "centred", "uniform"])
+def test_a_shard_that_travels_within_a_span_goes_on(name):
+    shards = [MODELS[name].new_shard(0), MODELS[name].new_shard(0)]
+    for start, stop in itertools.pairwise([0, 700, 3_333, SPAN]):
+        rows, _ = given_to(MODELS[name], slice(start, stop), None)
+        shards = [shards[0].partial_fit(*rows), pickle.loads(pickle.dumps(shards[1])).partial_fit(*rows)]
+    assert all(map(np.array_equal, told(shards[0]), told(shards[1])))
 
 
 def test_shards_need_a_seed_and_all_rows():
@@ -146,30 +237,34 @@ def test_shards_of_a_classifier_are_streams_that_merge():
     assert (merged.predict(X[:1_000]) == labels[:1_000]).mean() > 0.8
 
 
-def test_sums_of_a_fit_end_with_the_first_row_of_a_stream_and_go_on_in_shards():
-    first, rest = slice(0, 7_000), slice(7_000, N)
-    fitted = fresh(MODELS["regression"]).fit(X[first], Y[first])
-    assert fitted._stream.sketch.sums is not None
-    fitted.partial_fit(X[rest], Y[rest])
-    assert fitted._stream.view().sketch.sums is None
+def test_a_fit_that_ends_at_a_span_goes_on_in_shards():
+    first, rest = slice(0, 2 * SPAN), slice(2 * SPAN, N)
     whole = fresh(MODELS["regression"]).fit(X, Y)
-    np.testing.assert_array_equal(fitted.coreset_.ids, whole.coreset_.ids)
-    np.testing.assert_allclose(fitted.regret_.optimum, whole.regret_.optimum, rtol=1e-10)
-    shard = MODELS["regression"].new_shard(7_000).partial_fit(X[rest], Y[rest])
-    assert all(map(np.array_equal, told(fresh(MODELS["regression"]).fit(X[first], Y[first]).merge(shard)), told(whole)))
+    shard = MODELS["regression"].new_shard(2 * SPAN).partial_fit(X[rest], Y[rest])
+    found = fresh(MODELS["regression"]).fit(X[first], Y[first]).merge(shard)
+    assert all(map(np.array_equal, told(found), told(whole)))
 
 
 @pytest.mark.parametrize("name", ["regression", "low rank", "uniform"])
-def test_a_stream_takes_in_shards_the_same_whatever_they_hold(name):
-    """What a stream has rounded is lost, but further shards are merged as if they were one."""
-    model, rng, found = MODELS[name], np.random.default_rng(4), []
-    for n_shards in (1, 7):
-        rows, keywords = given_to(model, slice(0, 3_000), None)
-        stream = fresh(model).partial_fit(*rows, **keywords)
-        cuts = np.linspace(3_000, N, n_shards + 1).astype(int)
-        shards = []
-        for start, stop in itertools.pairwise(cuts):
-            rows, keywords = given_to(model, slice(start, stop), None)
-            shards.append(model.new_shard(start).partial_fit(*rows, **keywords))
-        found.append(told(stream.merge(merged_at_random(shards, rng))))
-    assert all(map(np.array_equal, *found))
+def test_a_stream_that_ends_within_a_span_goes_on_in_shards(name):
+    model, rng = MODELS[name], np.random.default_rng(4)
+    rows, keywords = given_to(model, slice(0, 3_000), None)
+    stream = fresh(model).partial_fit(*rows, **keywords)
+    found = told(stream.merge(merged_at_random(shards_of(model, [3_000, SPAN, N]), rng)))
+    rows, keywords = given_to(model, slice(None), None)
+    expected = told(fresh(model).fit(*rows, **keywords))
+    assert all(map(np.array_equal, found[:3], expected[:3]))
+    for one, other in zip(found[3:], expected[3:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
+
+
+def test_spans_are_stored_and_what_is_forged_is_refused(tmp_path):
+    model = fresh(MODELS["low rank"]).fit(X)
+    known = model._stream.sketch.statistics.spans
+    assert [(span.level, span.index) for span in known] == [(2, 0), (0, 4)]
+    model.save(tmp_path / "model.b2o")
+    loaded = batch2online.load(tmp_path / "model.b2o")
+    assert all(map(np.array_equal, told(loaded), told(model)))
+    for wrong in ((), known[:1], known[::-1], (known[0], dataclasses.replace(known[1], statistics=None))):
+        with pytest.raises(ValueError, match="span"):
+            spans.Spans(wrong).validate()

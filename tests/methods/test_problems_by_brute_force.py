@@ -178,7 +178,7 @@ def test_the_optimum_of_rows_that_need_a_factor_is_in_the_units_of_the_rows():
     points = rng.normal(size=(40, 4))
     points[7] = [1e9, 1e9, 0.0, 0.0]
     construction = ready(RidgeLeverage(1, coreset_size=10**4, random_state=0).add(points))
-    assert construction.sketch.statistics.gram is None
+    assert construction.sketch.moments.gram is None
     expected = np.square(np.linalg.svd(points, compute_uv=False)[1:]).sum()
     np.testing.assert_allclose(LowRank(1).lower_bound(construction), expected, rtol=1e-6)
 

@@ -521,10 +521,13 @@ def test_every_storable_class_says_what_its_fields_are():
         assert schema.kinds_of(cls) or (dataclasses.is_dataclass(cls) and not dataclasses.fields(cls)), cls
 
 
+SPAN = ("learner", "sketch", "statistics", "spans", 0)
+
+
 def fields_of(manifest, *names):
     tree = manifest["state"]["dict"]["stream"]
     for name in names:
-        tree = tree["list"][name] if isinstance(name, int) else tree["fields"][name]
+        tree = (tree.get("list") or tree["tuple"])[name] if isinstance(name, int) else tree["fields"][name]
     return tree["fields"]
 
 
@@ -555,10 +558,15 @@ NEGATIVE, NAN = {"float": "-0x1.0p+0"}, {"float": "nan"}
         ((), "buffer_id", 2),
         (("learner", "sketch"), "constant", NEGATIVE),
         (("learner", "sketch"), "parts", {"list": []}),
-        (("learner", "sketch", "statistics"), "with_targets", None),
-        (("learner", "sketch", "statistics", "moments"), "rows", 3),
-        (("learner", "sketch", "statistics", "moments"), "width", 10**9),
-        (("learner", "sketch", "statistics", "moments"), "reference", None),
+        (("learner", "sketch", "statistics"), "spans", {"tuple": []}),
+        (SPAN, "level", 70),
+        (SPAN, "level", 1),
+        (SPAN, "weight", NEGATIVE),
+        (SPAN, "statistics", {"object": "TotalWeight", "fields": {"total": {"float": "0x1.0p+1"}}}),
+        ((*SPAN, "statistics"), "with_targets", None),
+        ((*SPAN, "statistics", "moments"), "rows", 3),
+        ((*SPAN, "statistics", "moments"), "width", 10**9),
+        ((*SPAN, "statistics", "moments"), "reference", None),
     ],
     ids=str,
 )

@@ -286,7 +286,7 @@ class WeightedSolutions(BaseEstimator):  # type: ignore[misc]
 PEERS = (
     *(
         Peer(
-            f"{name}, {when}",
+            f"{name} {when}{how}",
             {
                 "clustering": lambda settings, growth=growth, is_warm=is_warm: KMeansRefits(  # type: ignore[misc]
                     settings.k, growth, is_warm
@@ -294,7 +294,7 @@ PEERS = (
             },
             frozenset({COMPARE, LOSS}),
         )
-        for name, is_warm in (("refit, labels matched", False), ("refit from the centers before", True))
+        for name, how, is_warm in (("refit", ", labels matched", False), ("warm start", "", True))
         for when, growth in (("at doublings", 2.0), ("every chunk", 1.0))
     ),
     Peer("MacQueen", {"clustering": lambda settings: MacQueen(settings.k)}, frozenset({COMPARE, LOSS})),

@@ -17,6 +17,7 @@ from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.sampling import seed_from
+from batch2online.state import StreamState
 
 Model = TypeVar("Model", bound=OnlineEstimator)
 
@@ -27,9 +28,9 @@ TOGETHER = 8
 def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progress: Progress | None = None) -> Model:
     """Fit a model to the rows of a cluster, and return it.
 
-    Each partition becomes a shard, and shards merge in a tree. Coreset and model are the same bits whatever the
-    partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, ``docs/cluster.md`` has
-    a table of all estimators. Rows have ids but no order here, so that none is predicted before it is learned:
+    Each span of 250,000 ids becomes a shard, and shards merge in a tree. Coreset and model are the same bits whatever
+    the partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, ``docs/cluster.md``
+    has a table of all estimators. Rows have ids but no order here, so that none is predicted before it is learned:
     ``regret_`` has an optimum and no loss.
 
     Parameters
@@ -68,8 +69,9 @@ def partial_fit(
 ) -> Model:
     """Learn from further rows of a cluster; parameters are those of :func:`fit`.
 
-    If the model was fitted on a cluster or by ``fit``, the result equals that of a fit on all rows at once, bit for
-    bit. Clustering is an exception: its rows stay in the cluster, so the model continues with its coreset alone.
+    If the model was fitted on a cluster or by ``fit``, the result is the coreset and, up to rounding, the model of a
+    fit on all rows at once; bit for bit if the model has learned whole spans of 250,000 ids. Clustering is an
+    exception: its rows stay in the cluster, so the model continues with its coreset alone.
     """
     _check_model(model)
     if not model.__sklearn_is_fitted__():
@@ -91,7 +93,7 @@ def _check_model(model: Any) -> None:
 def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
     """Return an estimator without rows, from which workers create shards with this seed."""
     template = model._unfitted_copy()
-    template.random_state, template._is_shard = seed, is_shard
+    template.random_state, template._origin = seed, int(model.first_id) if is_shard else None
     if model.__sklearn_is_fitted__():
         template._shard_columns = model._fixed().columns
     return template
@@ -109,9 +111,9 @@ def _with_columns(template: Any, table: Table) -> Any:
 def _shard_of(model: Any, template: Any) -> Any:
     """Return a shard that has seen what a model has."""
     shard, engine = template._unfitted_copy(), model._stream
-    shard._is_shard = template._is_shard
+    shard._origin = template._origin
     shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
-    shard._stream = engine.unordered() if engine.sketch.pilot == "none" else engine
+    shard._stream = engine.unordered(int(model.first_id)) if engine.sketch.pilot == "none" else engine
     return shard
 
 
@@ -126,8 +128,8 @@ def _root(template: Any, table: Table, progress: Progress | None) -> Any:
     """Return one estimator of all rows: a shard, or one with a model already."""
     if _keeps_all_rows(template):
         return Rounds(*_leaves(template, table)).fitted()
-    leaves = _leaves(template, table)[0] if template._adds_up else spans(template, table)
-    (root,) = computed(tree(leaves), leaves=leaves, progress=progress)
+    leaves, pieces = spans(template, table)
+    (root,) = computed(tree(leaves), leaves=pieces, progress=progress)
     if len(leaves) == 1 and root._stream.ordered:
         root._stream = root._stream.refit("merged")
     return root
@@ -153,5 +155,5 @@ def _replace_state(model: Model, root: Any) -> Model:
     """Install everything that was learned in a model, in one step."""
     fresh: Any = model._unfitted_copy()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    fresh._stream = root._stream.whole().as_set()
+    fresh._stream = root._stream.whole().map(StreamState.without_scores)
     return model._replace_state(fresh)

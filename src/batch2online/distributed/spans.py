@@ -1,9 +1,8 @@
 """Rows in ranges of ids that do not depend on the partitions.
 
-Some shards do not merge to the same bits for every partition of the rows. Their rows are therefore fixed: a *span* is a
-range of this many ids. Its rows are learned as one stream, in as many pieces as there are partitions that hold some of
-them, and spans merge in a tree that their number decides. So the result is a function of the rows and the seed, and up
-to the first border it is that of one stream.
+The rows of a span of ids (see :mod:`batch2online.sketches.spans`) are learned by one shard, in as many pieces as there
+are partitions that hold some of them. Shards of whole spans merge to the same bits in any order where the coreset is a
+function of the set of rows. Other shards are streams, and merge in a tree that the number of spans decides.
 """
 
 from __future__ import annotations
@@ -15,20 +14,19 @@ from dask import delayed
 
 from batch2online.distributed.partitions import Partition, Table, with_rows
 from batch2online.distributed.shards import Piece, shard_of
-
-SPAN = 250_000
-"""Ids of a span. Every size of a block divides it."""
+from batch2online.sketches import spans as span_tree
 
 
-def spans(template: Any, table: Table) -> list[Any]:
-    """Return what makes a shard of each span that has rows."""
-    parts, known = with_rows(table), dict[int, Any]()
-    last = parts[-1].first_id + parts[-1].n_ids
+def spans(template: Any, table: Table) -> tuple[list[Any], list[Any]]:
+    """Return what makes a shard of each span that has rows, and all pieces of partitions that these learn."""
+    parts, shards, pieces = with_rows(table), dict[int, Any](), list[Any]()
+    last, size = parts[-1].first_id + parts[-1].n_ids, span_tree.SPAN_IDS
     for part in parts:
         for start, stop in _ranges(part):
-            piece = Piece(part.place, start, stop, ends=stop % SPAN == 0 or stop == last)
-            known[start // SPAN] = learned(template, known.get(start // SPAN), part, piece, table)
-    return list(known.values())
+            piece = Piece(part.place, start, stop, ends=stop % size == 0 or stop == last)
+            pieces.append(learned(template, shards.get(start // size), part, piece, table))
+            shards[start // size] = pieces[-1]
+    return list(shards.values()), pieces
 
 
 def learned(template: Any, known: Any, part: Partition, piece: Piece, table: Table) -> Any:
@@ -41,6 +39,6 @@ def _ranges(part: Partition) -> Iterator[tuple[int, int]]:
     """Yield the ranges of ids that a partition has in each span."""
     start, end = part.first_id, part.first_id + part.n_ids
     while start < end:
-        stop = min(end, (start // SPAN + 1) * SPAN)
+        stop = min(end, (start // span_tree.SPAN_IDS + 1) * span_tree.SPAN_IDS)
         yield start, stop
         start = stop

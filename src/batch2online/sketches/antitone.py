@@ -22,7 +22,6 @@ from batch2online.sampling import exponents, kept, probabilities, weights_of
 from batch2online.schema import Count, require, stores
 from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, with_settings
 from batch2online.sketches.candidates import Candidates, copied
-from batch2online.sketches.exact_sums import ExactGram
 from batch2online.theory import sizes
 
 SAFETY = 1 + 1e-6
@@ -67,7 +66,7 @@ class Statistics(Protocol):
         """Return the same before a refit; override it to compute once what a refit needs several times."""
         return self
 
-    def sharpened(self) -> Self:
+    def sharpened(self) -> Any:
         """Return the same with bounds as close as they can be now, before they are computed for many rows."""
         return self
 
@@ -96,7 +95,6 @@ class Statistics(Protocol):
     constant=float,
     parts=tuple[Candidates, ...],
     n_unthinned=Count,
-    sums=ExactGram | None,
 )
 class AntitoneSketch(Sketch):
     """Base of the sketches with antitone scores: statistics of the rows seen, and candidates for the coreset."""
@@ -106,12 +104,6 @@ class AntitoneSketch(Sketch):
 
     _stores_targets: ClassVar[bool] = True
     """Whether the targets of candidates are those of their rows, and nothing besides."""
-
-    sums: ExactGram | None = None
-    """Sums of all rows without rounding, where they were asked for before the first row."""
-
-    _is_summing = False
-    """Whether further rows are summed as well. If not, the first of them ends the sums."""
 
     _fresh: tuple[Candidates, ...] = ()
     """Rows that candidates were not chosen from yet. A file holds none."""
@@ -146,58 +138,11 @@ class AntitoneSketch(Sketch):
         self.constant = sizes.sampling_constant(settings.coreset_size, total, dimension, settings.epsilon)
         self.settings = replace(settings, size=self.constant * total)
         self.parts, self.n_unthinned, self._fresh = (no_candidates(*settings.shape),), 0, ()
-        if self.sums is not None:
-            self._sum_exactly()
-
-    # -- sums without rounding --------------------------------------------------------------------------
-
-    def _summed(self, rows: Rows) -> tuple[FloatArray, ...] | None:
-        """Return the columns whose second moments the statistics can be computed from; None if there are none."""
-        return None
-
-    def _from_sums(self, sums: ExactGram) -> Statistics:
-        """Return the statistics as a function of exact sums; called only where ``_summed`` returns columns."""
-        raise NotImplementedError(f"{type(self).__name__} has columns to sum and no statistics of the sums.")
-
-    def _sum_exactly(self) -> None:
-        parts = self._summed(Rows.empty(*self.settings.shape))
-        self.sums = None if parts is None else ExactGram.empty(sum(part.shape[1] for part in parts) + 1)
-        self._is_summing = True
-
-    def summing(self) -> Self:
-        """Return a sketch that sums further rows without rounding: from the first row on, or after exact sums."""
-        new = self._copy()
-        if self.totals.n_rows:
-            new._is_summing = True
-        else:
-            new._sum_exactly()
-        return new
-
-    def _settle_exactly(self) -> None:
-        """Make statistics a function of exact sums, where there are any.
-
-        The sums are kept for merging. Further rows of a stream are not added to them, which would cost more than all
-        else, so that the first one ends them.
-        """
-        self._choose()
-        if self.sums is not None:
-            self.statistics, self._is_summing = self._from_sums(self.sums), False
-            self._keep_by_scores(self._candidates())
-
-    def thinned(self) -> Self:
-        """Return the same sketch without candidates that current scores rule out."""
-        new = self._copy()
-        new._choose()
-        new._thin()
-        return new
 
     # -- rows -------------------------------------------------------------------------------------------
 
     def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
         """Add one segment: statistics, then the rows that may be in the coreset."""
-        if self.sums is not None:
-            parts = self._summed(rows) if self._is_summing else None
-            self.sums = None if parts is None else self.sums.add(parts, rows.weights)
         if not self.statistics.has_coarse_bounds:
             self.statistics, bounds = self.statistics.add(rows)
             words, few = self._chosen(self._words(rows.ids), bounds)
@@ -300,33 +245,32 @@ class AntitoneSketch(Sketch):
 
     def _merge(self, other: Any) -> None:
         self._choose()
-        if (self.sums is None) != (other.sums is None):  # what is lost must not depend on how the rest was summed
-            other = other._copy()
-            for each in (self, other):
-                each._settle_exactly()
         self.statistics = self.statistics.merged(other.statistics)
-        self.sums = None if self.sums is None or other.sums is None else self.sums.merged(other.sums)
         joined = Candidates.joined([self._candidates(), other._candidates()])
         self.parts = (joined[np.argsort(joined.rows.ids, kind="stable")],)
         self._thin()
 
     def _scale(self, factor: float) -> None:
-        """Scale all weights; bounds that rest on rows of less weight now would soon rule nothing out."""
         self._choose()
-        self.statistics = self.statistics.scaled(factor).sharpened()
-        self.sums = None if self.sums is None else self.sums.scaled(factor)
+        self.statistics = self.statistics.scaled(factor)
         self.parts = tuple(part.scaled(factor) for part in self.parts)
+
+    def thinned(self) -> Self:
+        """Return the same sketch without candidates that current scores rule out."""
+        if not self.totals.n_rows:
+            return self
+        new = self._copy()
+        new._choose()
+        new._thin()
+        return new
 
     # -- reading ----------------------------------------------------------------------------------------
 
-    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+    def prepared(self, history: RowSource | None = None) -> Self:
         settled = self.statistics.settled()
-        if settled is self.statistics and not as_set:
+        if settled is self.statistics:
             return self
         new = self._copy()
-        if as_set:
-            new._settle_exactly()
-            settled = new.statistics.settled()
         new.statistics = settled
         return new
 

@@ -265,11 +265,8 @@ class Sketch(ABC):
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
         return 1.0
 
-    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
-        """Return the same sketch with seeds and spectra computed that a refit asks for several times.
-
-        With ``as_set`` they are a function of the set of rows, as after ``fit`` and ``merge``, not of their order.
-        """
+    def prepared(self, history: RowSource | None = None) -> Self:
+        """Return the same sketch with seeds and spectra computed that a refit asks for several times."""
         return self
 
     def with_model(self, model: Any, sample: Any = None, gradient_norms: FloatArray | None = None) -> Self:

@@ -57,9 +57,6 @@ class CoresetBuilder(ABC):
     advice: ClassVar[str] = "Use fewer columns."
     """What to do where statistics would not fit into memory."""
 
-    adds_up: bool = False
-    """Whether sketches of parts of the rows that are summed exactly merge to the same bits, whatever the parts."""
-
     _sketch: Any = None
     _buffer = RowBuffer(0, 0)
     _history: History | None = None

@@ -60,7 +60,5 @@ class Everything(CoresetBuilder):
     [1.0, 1.0]
     """
 
-    adds_up = True
-
     def _new_sketch(self, settings: SketchSettings) -> EverythingSketch:
         return EverythingSketch(settings)

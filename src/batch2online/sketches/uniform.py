@@ -9,11 +9,11 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.rows import Rows
-from batch2online.schema import Weight, require, storable, stores
+from batch2online.schema import Weight, require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.sketches.exact_sums import ExactGram, exact_weight
+from batch2online.sketches.spans import Spans
 from batch2online.theory.bounds import leverage_sensitivity
 
 
@@ -28,6 +28,9 @@ class TotalWeight(Statistics):
         new = TotalWeight(float(self.total + rows.weights.sum()))
         return new, new.scores(rows)
 
+    def emptied(self) -> TotalWeight:
+        return TotalWeight(0.0)
+
     def scaled(self, factor: float) -> TotalWeight:
         return TotalWeight(self.total * factor)
 
@@ -41,7 +44,7 @@ class TotalWeight(Statistics):
 
 
 @storable
-@stores(statistics=TotalWeight)
+@stores(statistics=Spans)
 class UniformSketch(AntitoneSketch):
     """The weight of all rows, and candidates of equal score."""
 
@@ -49,17 +52,12 @@ class UniformSketch(AntitoneSketch):
     _patience = 0.5  # scores are at hand
 
     def validate(self) -> None:
-        total, n_rows = self.statistics.total, self.totals.n_rows
+        require_equal("statistics", type(self.statistics.open), TotalWeight)
+        total, n_rows = self.statistics.total.total, self.totals.n_rows
         require((total > 0) == (n_rows > 0), f"statistics: found a weight of {total} for {n_rows} rows")
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
-        return TotalWeight(0.0), 1, 1
-
-    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
-        return (np.empty((len(rows), 0)),)
-
-    def _from_sums(self, sums: ExactGram) -> Statistics:
-        return TotalWeight(exact_weight(sums))
+        return Spans.of(TotalWeight(0.0)), 1, 1
 
     def sensitivity(self, n: int) -> float:
         settings = self.settings
@@ -76,8 +74,6 @@ class Uniform(CoresetBuilder):
     >>> len(coreset), round(coreset.weights.sum())
     (85, 8479)
     """
-
-    adds_up = True
 
     def _new_sketch(self, settings: SketchSettings) -> UniformSketch:
         return UniformSketch(settings)

@@ -13,7 +13,7 @@ import pytest
 from batch2online import OnlineClassifier, OnlineClustering, OnlineLowRank
 from batch2online.app.report import classification, clustering, context, model_figures, regression
 from batch2online.app.report.classification import ClassifiedRows
-from batch2online.app.report.context import RunTime
+from batch2online.app.report.context import ReportContext, RunTime
 from batch2online.app.report.page import _facts
 from batch2online.app.report.regression import PredictedRows
 from batch2online.headline import number
@@ -163,3 +163,9 @@ def test_a_long_run_is_told_in_minutes():
     for seconds, shown in ((90.0, "90.0 s"), (600.0, "10.0 min")):
         facts = dict(_facts(replace(of_model, run_time=RunTime("today", seconds))))
         assert facts["duration"] == shown
+
+
+def test_one_hot_columns_of_one_input_are_one_feature():
+    context = ReportContext(None, "", "", ["a", "c=x", "c=y", "d=1"], None, np.zeros(4), np.ones(4),
+                            result={"preparation": {"categories": {"c": ["x", "y"]}}})  # fmt: skip
+    assert context.feature_groups == {"a": [0], "c": [1, 2], "d=1": [3]}

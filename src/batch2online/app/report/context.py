@@ -61,6 +61,16 @@ class ReportContext:
         return found
 
     @property
+    def feature_groups(self) -> dict[str, list[int]]:
+        """Positions of the columns that came from each column of the input, as one-hot columns do."""
+        sources = (self.result.get("preparation") or {}).get("categories", {})
+        groups: dict[str, list[int]] = {}
+        for j, name in enumerate(self.names):
+            source = name.partition("=")[0]
+            groups.setdefault(source if source in sources else name, []).append(j)
+        return groups
+
+    @property
     def rows(self) -> int:
         return int(self.model.n_seen_)
 

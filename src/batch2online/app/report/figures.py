@@ -130,7 +130,7 @@ def quality_figure(windows: list[dict[str, Any]], name: str, scale: float = 1.0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:.3g} %" if is_share else _short(y)))
         axes.set_ylabel(name)
         if len(values) > len(stops):
-            axes.legend(frameon=False, labelcolor=INK, loc="best")
+            figure.legend(frameon=False, labelcolor=INK, loc="outside upper right", ncol=2)
         return svg_of(figure, f"quality-{name.replace(' ', '-')}", f"{name} over windows of rows")
 
 

@@ -183,5 +183,5 @@ def _interval_widths(model: Any) -> FloatArray | None:
     now = model._view()
     if not isinstance(now.problem, LeastSquares) or not now.has_model or now.problem != LeastSquares(now.problem.exact):
         return None
-    best = least_squares(now.sketch.statistics.moments).coefficients[0]
+    best = least_squares(now.sketch.moments).coefficients[0]
     return np.asarray(_NORMAL * standard_errors(now.snapshot())[0] + np.abs(best - model.coef_))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,41 +33,45 @@ def section(context: ReportContext) -> str:
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
     flat = targets[:, None] if targets.ndim == 1 else targets
     rows = Rows(coreset.points, flat, coreset.weights, coreset.ids)[:MAX_ROWS]
-    importance = permutation_importance(now, rows)
+    groups = context.feature_groups
+    importance = permutation_importance(now, rows, list(groups.values()))
     lead = (
         "Permutation importance on the coreset: the increase of the mean loss if the values of a feature are shuffled. "
         "Correlated features can replace each other and then seem unimportant."
     )
-    pictures = [elements.figure(importance_figure(context.names, importance), "Increase of the mean loss.")]
+    pictures = [elements.figure(importance_figure(list(groups), importance), "Increase of the mean loss.")]
     fitted = now.model.model
     if now.n_targets and (hasattr(fitted, "predict_proba") or not hasattr(fitted, "classes_")):
-        pictures += [_partial_dependence(context, now, rows, column) for column in _top_numbers(now, importance)]
+        pictures += [
+            _partial_dependence(context, now, rows, column) for column in _top_numbers(now, groups, importance)
+        ]
     return elements.section("Feature importance", lead, elements.pair(*pictures))
 
 
-def permutation_importance(now: Any, rows: Rows) -> FloatArray:
-    """Return the increase of the mean loss if one column is shuffled, for each column."""
+def permutation_importance(now: Any, rows: Rows, groups: Sequence[Sequence[int]]) -> FloatArray:
+    """Return the increase of the mean loss if the columns of one feature are shuffled together, for each feature."""
 
     def mean_loss(points: FloatArray) -> float:
         return float(np.average(now.problem.losses(now.model, points, rows.targets)[0], weights=rows.weights))
 
     rng = np.random.default_rng(0)
     base = mean_loss(rows.points)
-    importance = np.empty(rows.points.shape[1])
-    for column in range(len(importance)):
+    importance = np.empty(len(groups))
+    for j, columns in enumerate(groups):
         points = rows.points.copy()
-        points[:, column] = points[rng.permutation(len(points)), column]
-        importance[column] = mean_loss(points) - base
+        points[:, columns] = points[rng.permutation(len(points))][:, columns]
+        importance[j] = mean_loss(points) - base
     return importance
 
 
-def _top_numbers(now: Any, importance: FloatArray) -> list[int]:
+def _top_numbers(now: Any, groups: dict[str, list[int]], importance: FloatArray) -> list[int]:
     """Return the most important numeric columns."""
-    schema = now.problem.encoding.schema
-    if schema is not None:
-        importance = np.where(np.isin(np.arange(len(importance)), schema.numeric_columns), importance, 0.0)
-    order = np.argsort(-importance, kind="stable")[:MAX_FEATURES]
-    return [int(column) for column in order if importance[column] > 0]
+    schema, found = now.problem.encoding.schema, []
+    for columns, value in zip(groups.values(), importance, strict=True):
+        is_number = len(columns) == 1 and (schema is None or columns[0] in schema.numeric_columns)
+        if is_number and value > 0:
+            found.append((-value, columns[0]))
+    return [column for _, column in sorted(found)[:MAX_FEATURES]]
 
 
 def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: int) -> str:

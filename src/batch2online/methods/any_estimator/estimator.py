@@ -237,10 +237,6 @@ class BatchToOnline(Labelled):
             encoding=self._encoding,
         )
 
-    @property
-    def _adds_up(self) -> bool:
-        return self._new_coreset().adds_up
-
     def _new_coreset(self) -> CoresetBuilder:
         is_given = isinstance(self.coreset, CoresetBuilder)
         coreset = self._copied_coreset(self.coreset) if is_given else self._made_coreset()
@@ -276,7 +272,7 @@ class BatchToOnline(Labelled):
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
         may_be_missing = encoding.schema is not None and input_support.accepts_missing(self.estimator)
-        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._is_shard
+        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._origin is not None
         return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, is_numeric)
 
     def _copied_coreset(self, template: CoresetBuilder) -> CoresetBuilder:
@@ -378,9 +374,9 @@ class BatchToOnline(Labelled):
         return super().partial_fit(X, y, sample_weight)
 
     def _applied(self, rows: PreparedRows) -> Stream:
-        before = self._stream.current.secondary_loss
+        before = self._stream.learner.current.secondary_loss
         stream = input_support.without_unused_strings(super()._applied(rows))
-        excess = stream.current.secondary_loss
+        excess = stream.learner.current.secondary_loss
         if self.loss_bound is not None and excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "

@@ -211,10 +211,6 @@ class Sensitivity(CoresetBuilder):
         self.summary = summary
         self.total_score = None if total_score is None else float(total_score)
 
-    @property
-    def adds_up(self) -> bool:  # type: ignore[override]
-        return self.summary is None
-
     def _new_sketch(self, settings: SketchSettings) -> SensitivitySketch:
         return SensitivitySketch(settings, self.score, self.summary, self.total_score)
 

@@ -177,10 +177,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
             return LARGEST
         return largest_value(self.z if isinstance(self.z, int | float | np.number) and 2 < self.z < np.inf else 2.0)
 
-    @property
-    def _adds_up(self) -> bool:
-        return self.history != "coreset"
-
     def _new_stream(self, n_targets: int) -> Stream:
         if (
             not isinstance(self.n_clusters, int | np.integer)

@@ -144,7 +144,7 @@ class MovingSeeds(SeededSketch):
         if len(joined) > _TOGETHER * self.settings.size:
             self._reseed(joined)
 
-    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+    def prepared(self, history: RowSource | None = None) -> Self:
         """Return the sketch with seeds of shards that were merged."""
         if not self._is_joined:
             return self
@@ -371,7 +371,7 @@ class ClusteringSketch(Sketch):
         is_small = self.totals.n_rows * (1 + self.k) * SAFETY <= self.settings.size
         return is_sampled_once and self.totals.all_weigh_one and is_small
 
-    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+    def prepared(self, history: RowSource | None = None) -> Self:
         """Return the sketch with the seeds of the rows and the rows that they keep, unless any seeds keep them all."""
         return self if self._keeps_every_row else self._with_seeds(history)
 

@@ -16,7 +16,7 @@ from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
 from batch2online.record import Averages
-from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
+from batch2online.refresh import Adaptive, Lazy, Policy
 from batch2online.schema import check_value, require_equal
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
@@ -75,8 +75,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)`` after ridge regressions of the first
         rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``; and ``Geometric(growth=2)`` for
-        other losses. A policy that you give refits with the batch algorithm from its first check on, by default after
-        ``3 * (n_features + 1)`` rows.
+        other losses, ``Geometric(growth=1.5)`` from 100 columns on. A policy that you give refits with the batch
+        algorithm from its first check on, by default after ``3 * (n_features + 1)`` rows.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
         schedule keeps changes few, see "Proofs". Ignored for other losses than the squared one.
@@ -195,10 +195,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         """Whether the moments of all rows are all that is needed."""
         return bool(self.loss == "squared" and self.alpha == 0)
 
-    @property
-    def _adds_up(self) -> bool:
-        return self._is_plain
-
     def _predictor_loss(self) -> PredictorLoss:
         from batch2online.methods.linear_losses.losses import of_regression  # least squares does without
 
@@ -206,12 +202,12 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return of_regression(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
-        from batch2online.methods.linear_losses.problem import LinearLossProblem
+        from batch2online.methods.linear_losses.problem import LinearLossProblem, default_refresh
         from batch2online.methods.linear_losses.sketch import Anchored
         from batch2online.methods.linear_losses.solver import Penalty
 
         coreset = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
-        policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
+        policy = default_refresh(self.n_features_in_) if self.refresh is None else self.refresh
         problem = LinearLossProblem(coreset.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 

@@ -108,26 +108,26 @@ class LeastSquares(Problem):
         It can cost more than the optimum where directions are dropped. Costs are compared with those of such models,
         never with the optimum alone, so that a refit takes place where it gains.
         """
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         if not self.exact:
             moments = coreset_moments(data.coreset, data.sketch.intercept)
         return self.fit_result(LinearModel(*least_squares(moments)), data)
 
     def fit_online(self, data: Snapshot, current: LinearModel | None) -> FitResult:
         """Return the ridge regression of all rows while they are few, see ``enough_rows``; then least squares."""
-        moments, n_rows = data.sketch.statistics.moments, data.totals.effective_rows
+        moments, n_rows = data.sketch.moments, data.totals.effective_rows
         if n_rows >= self.enough_rows(moments.width, moments.n_targets):
             return self.fit(data, current)
         return self.fit_result(LinearModel(*ridge(moments, n_rows)), data)
 
     def cost(self, model: LinearModel, data: Snapshot) -> float:
         """Return the exact squared loss of the model on all rows seen."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
     def lower_bound(self, data: Snapshot) -> float:
         """Return the optimum over all linear models: the corner of the factor that belongs to the targets."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
@@ -142,7 +142,7 @@ class LeastSquares(Problem):
         :func:`batch2online.methods.least_squares.solver.least_squares`. Nothing is claimed for few rows, nor up to the
         next doubling, when the last ridge regression may still be current.
         """
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         enough, columns = self.enough_rows(moments.width, moments.n_targets), moments.n_inputs
         if not (self.exact and self._is_exact_for(data)):
             return None
@@ -150,24 +150,24 @@ class LeastSquares(Problem):
 
     def _is_exact_for(self, data: Snapshot) -> bool:
         """Return whether the solution of all rows attains the optimum."""
-        model = LinearModel(*least_squares(data.sketch.statistics.moments))
+        model = LinearModel(*least_squares(data.sketch.moments))
         known, least = self.hindsight(data, model), self.cost(model, data)
         return least <= (1 + _ROUNDING) * known.optimum + known.resolution
 
     def degrees_of_freedom(self, model: LinearModel, data: Snapshot) -> float:
         """Return the number of coefficients of one target."""
-        return float(data.sketch.statistics.moments.n_inputs)
+        return float(data.sketch.moments.n_inputs)
 
     def noise_factor(self, model: LinearModel, data: Snapshot) -> float:
         rows, weights = data.sketch.sample()
-        leverages = data.sketch.statistics.scores_of_inputs(rows)
+        leverages = data.sketch.statistics.total.scores_of_inputs(rows)
         losses, _ = self.losses(model, rows.points, rows.targets)
         mean_loss = self.lower_bound(data) / data.totals.effective_rows
         return noise_factor_of(leverages, losses, weights, self.degrees_of_freedom(model, data) * mean_loss)
 
     def hindsight(self, data: Snapshot, model: LinearModel) -> Hindsight:
         """Return the optimum beside the cost of the mean; without an intercept, beside that of predicting zero."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         factor, targets = moments.shifted_factor, slice(moments.n_inputs, None)
         spreads, offset = factor[:, targets], float(np.abs(moments.shift[targets]).max(initial=0.0))
         if moments.intercept and np.any(factor[:, 0]):
@@ -179,7 +179,7 @@ class LeastSquares(Problem):
 
     def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, Any]:
         """Return the root mean square change of the predictions on all rows seen."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
         magnitude = float(np.sqrt(np.square(moved).sum() / data.totals.weight))
         moved_most = _moved_most(old, new, moments)
@@ -213,7 +213,7 @@ def standard_errors(data: Snapshot) -> FloatArray:
 
     They are those of the directions that least squares keeps: dropped ones have no coefficient and no error.
     """
-    moments = data.sketch.statistics.moments
+    moments = data.sketch.moments
     i, inputs = int(moments.intercept), moments.n_inputs
     factor = moments.regular_factor
     centred, right = factor[i:inputs, i:inputs], factor[i:inputs, inputs:]

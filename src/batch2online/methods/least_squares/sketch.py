@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 
 from batch2online._types import FloatArray
 from batch2online.frames.columns import MISSING
-from batch2online.methods.from_sums import leverage_moments
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.rows import Rows
 from batch2online.schema import require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.sketches.exact_sums import ExactGram
+from batch2online.sketches.spans import Spans, check_rows
 from batch2online.theory.bounds import leverage_sensitivity
 
 
@@ -28,6 +27,10 @@ class LeverageStatistics(Statistics):
     moments: Moments
     with_targets: bool
     columns: tuple[int, ...] | None = None
+
+    def emptied(self) -> LeverageStatistics:
+        known = self.moments
+        return replace(self, moments=Moments.empty(known.width, known.n_targets, known.intercept))
 
     def grown(self, rows: Rows) -> LeverageStatistics:
         return replace(self, moments=self.moments.add(self.read(rows)))
@@ -73,7 +76,7 @@ class LeverageStatistics(Statistics):
 
 
 @storable
-@stores(statistics=LeverageStatistics, intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
+@stores(statistics=Spans, intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
 class LeverageSketch(AntitoneSketch):
     """Moments of the rows, and candidates by their leverage; see :class:`Leverage`.
 
@@ -90,29 +93,30 @@ class LeverageSketch(AntitoneSketch):
 
     def validate(self) -> None:
         """Require moments of the columns of the rows."""
-        (width, n_targets), columns, statistics = self.settings.shape, self.columns, self.statistics
+        (width, n_targets), columns = self.settings.shape, self.columns
         is_within = columns is None or all(0 <= column < width for column in columns)
         require(is_within, f"columns: found {columns}, expected less than {width}")
-        moments, n_columns = statistics.moments, width if columns is None else len(columns)
-        found = (moments.width, moments.n_targets, moments.intercept, moments.rows)
-        expected = (n_columns, n_targets, self.intercept, self.totals.n_rows)
-        require_equal("shape and rows of moments", found, expected)
-        settings = (columns, self.score_targets)
-        require_equal("columns of statistics", (statistics.columns, statistics.with_targets), settings)
+        expected = (width if columns is None else len(columns), n_targets, self.intercept)
+        for span in self.statistics.spans:
+            require_equal("statistics", type(span.statistics), LeverageStatistics)
+            own, moments = span.statistics, span.statistics.moments
+            require_equal("shape of moments", (moments.width, moments.n_targets, moments.intercept), expected)
+            settings = (columns, self.score_targets)
+            require_equal("columns of statistics", (own.columns, own.with_targets), settings)
+        check_rows(sum(span.statistics.moments.rows for span in self.statistics.spans), self.totals.n_rows)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         width, n_targets = self.settings.shape
         width = width if self.columns is None else len(self.columns)
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
         moments = Moments.empty(width, n_targets, self.intercept)
-        return LeverageStatistics(moments, self.score_targets, self.columns), columns, columns
+        return Spans.of(LeverageStatistics(moments, self.score_targets, self.columns)), columns, columns
 
-    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
-        return self.statistics.read(rows).points, rows.targets
-
-    def _from_sums(self, sums: ExactGram) -> Statistics:
-        moments = leverage_moments(self.statistics.moments, sums)
-        return LeverageStatistics(moments, self.score_targets, self.columns)
+    @property
+    def moments(self) -> Moments:
+        """Moments of all rows."""
+        moments: Moments = self.statistics.total.moments
+        return moments
 
     def sensitivity(self, n: int) -> float:
         settings = self.settings
@@ -152,8 +156,6 @@ class Leverage(CoresetBuilder):
     >>> bool(np.abs(gram / 20_000 - np.eye(3)).max() < 0.15)
     True
     """
-
-    adds_up = True
 
     advice = (
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "

@@ -15,12 +15,12 @@ from batch2online.headline import Metrics, classification_quality
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled, Labels
 from batch2online.methods.linear_losses.losses import Logistic
-from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor
+from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor, default_refresh
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.linear_losses.solver import Penalty
 from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
-from batch2online.refresh import Geometric, Policy
+from batch2online.refresh import Policy
 from batch2online.schema import check_value
 from batch2online.stream import Stream
 from batch2online.validation import check_weights
@@ -98,7 +98,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     coreset_size : int or None
         Expected size of the coreset. None is 2,000, or ten rows per parameter of the model.
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2)``.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2)``,
+        ``Geometric(growth=1.5)`` from 100 columns on.
     fit_intercept : bool, default True
     half_life : int, "auto" or None
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
@@ -145,10 +146,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     _needs_targets = True
     _problem = LinearLossProblem
-
-    @property
-    def _adds_up(self) -> bool:
-        return False
 
     def _quality(self, rows: Averages) -> Metrics:
         return classification_quality(rows)
@@ -199,7 +196,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def _new_stream(self, n_targets: int) -> Stream:
         coreset = self._new_coreset()
-        policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
+        policy = default_refresh(self.n_features_in_) if self.refresh is None else self.refresh
         problem = LinearLossProblem(coreset.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 

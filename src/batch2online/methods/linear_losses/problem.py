@@ -16,6 +16,7 @@ from batch2online.methods.linear_losses.sketch import AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores, MeanBaseline
+from batch2online.refresh import Geometric
 from batch2online.results import most_moved
 from batch2online.rows import Rows
 from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
@@ -286,6 +287,19 @@ class LinearLossProblem(Problem):
             and np.array_equal(old.intercepts, new.intercepts)
             and (old.scale, old.classes) == (new.scale, new.classes)
         )
+
+
+_WIDE = 100
+"""Columns from which on models are refitted more often: the excess loss of an old one grows with their number."""
+
+
+def default_refresh(width: int) -> Geometric:
+    """Return the default policy for rows of so many columns.
+
+    >>> default_refresh(10).growth, default_refresh(300).growth
+    (2.0, 1.5)
+    """
+    return Geometric(growth=1.5 if width >= _WIDE else 2.0)
 
 
 def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> FloatArray:

@@ -157,7 +157,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def _moments(self) -> SecondMoments:
         """Moments of all rows seen, around the mean if centred."""
         sketch: Any = self._check_fitted().view().sketch
-        return second_moments(sketch.statistics)
+        return second_moments(sketch.moments)
 
     @property
     def components_(self) -> FloatArray:

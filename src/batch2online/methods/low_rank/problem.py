@@ -99,7 +99,7 @@ class LowRank(Problem):
 
     def fit(self, data: Snapshot, current: Subspace | None) -> FitResult:
         """Return the leading subspace of the coreset or of all rows; the current basis only decides its turn."""
-        moments = data.sketch.statistics
+        moments = data.sketch.moments
         if not self.exact:
             moments = coreset_moments(data.coreset, data.sketch.rank, data.sketch.intercept)
         components = leading_subspace(moments, self.rank)
@@ -116,14 +116,14 @@ class LowRank(Problem):
 
     def cost(self, model: Subspace, data: Snapshot) -> float:
         """Return the exact squared loss of the model on all rows seen."""
-        parts = second_moments(data.sketch.statistics)
+        parts = second_moments(data.sketch.moments)
         offset = parts.mean - model.mean
         offset = offset - offset @ model.components.T @ model.components
         return parts.residual(model.components) + parts.weight * float(offset @ offset)
 
     def lower_bound(self, data: Snapshot) -> float:
         """Return the optimum: the sum of all but the leading squared singular values."""
-        spectrum = leading_spectrum(data.sketch.statistics, self.rank)
+        spectrum = leading_spectrum(data.sketch.moments, self.rank)
         return spectrum.rest * spectrum.scale**2
 
     def optimum(self, data: Snapshot, model: Subspace) -> float:
@@ -136,7 +136,7 @@ class LowRank(Problem):
 
     def noise_factor(self, model: Subspace, data: Snapshot) -> float:
         rows, weights = data.sketch.sample()
-        spectrum = leading_spectrum(data.sketch.statistics, self.rank)
+        spectrum = leading_spectrum(data.sketch.moments, self.rank)
         points = rows.points - model.mean if self.center else rows.points
         with np.errstate(divide="ignore", invalid="ignore"):
             squares = np.square(points / spectrum.scale @ spectrum.vectors) / spectrum.values
@@ -147,7 +147,7 @@ class LowRank(Problem):
 
     def hindsight(self, data: Snapshot, model: Subspace) -> Hindsight:
         """Return the optimum beside the cost of rank 0: the squared length of all rows, less their mean."""
-        parts = second_moments(data.sketch.statistics)
+        parts = second_moments(data.sketch.moments)
         offset = float(np.abs(parts.mean).max(initial=0.0))
         rounding = resolution(parts.total, parts.weight, offset)
         return Hindsight(self.optimum(data, model), total=parts.total, resolution=rounding)

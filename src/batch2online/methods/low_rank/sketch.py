@@ -6,20 +6,17 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from batch2online._types import FloatArray
-from batch2online.methods.from_sums import ridge_moments
 from batch2online.methods.low_rank.moments import RidgeMoments
-from batch2online.rows import Rows
 from batch2online.schema import at_least, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.sketches.exact_sums import ExactGram
+from batch2online.sketches.spans import Spans, check_rows
 from batch2online.theory.bounds import ridge_leverage_sensitivity
 
 
 @storable
-@stores(statistics=RidgeMoments, rank=Annotated[int, at_least(1)], intercept=bool)
+@stores(statistics=Spans, rank=Annotated[int, at_least(1)], intercept=bool)
 class RidgeLeverageSketch(AntitoneSketch):
     """Moments of the rows, and candidates by their ridge leverage; see :class:`RidgeLeverage`."""
 
@@ -29,29 +26,31 @@ class RidgeLeverageSketch(AntitoneSketch):
 
     def validate(self) -> None:
         """Require moments of the rows."""
-        moments = self.statistics
-        found = (moments.width, moments.intercept, moments.rank, moments.rows)
-        expected = (self.settings.shape[0], self.intercept, self.rank, self.totals.n_rows)
-        require_equal("shape and rows of moments", found, expected)
+        expected = (self.settings.shape[0], self.intercept, self.rank)
+        for span in self.statistics.spans:
+            require_equal("statistics", type(span.statistics), RidgeMoments)
+            moments = span.statistics
+            require_equal("shape of moments", (moments.width, moments.intercept, moments.rank), expected)
+        check_rows(sum(span.statistics.rows for span in self.statistics.spans), self.totals.n_rows)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         total, dimension = 2 * self.rank + self.intercept, self.rank + self.intercept
-        return RidgeMoments.empty(self.settings.shape[0], self.rank, self.intercept), total, dimension
+        return Spans.of(RidgeMoments.empty(self.settings.shape[0], self.rank, self.intercept)), total, dimension
 
-    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+    def prepared(self, history: RowSource | None = None) -> Self:
         """Return the sketch with the spectrum of the rows, of the first ones from the rows themselves."""
-        if as_set or self.totals.n_rows > self.settings.size:
-            return super().prepared(history, as_set=as_set)
+        if not 0 < self.totals.n_rows <= self.settings.size:
+            return super().prepared(history)
         new, rows = self._copy(), self._candidates().rows
         if len(rows) == self.totals.n_rows:
-            new.statistics = self.statistics.of_all(rows)
+            new.statistics = self.statistics.with_total(self.moments.of_all(rows))
         return super(RidgeLeverageSketch, new).prepared(history)
 
-    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
-        return (rows.points,)
-
-    def _from_sums(self, sums: ExactGram) -> Statistics:
-        return ridge_moments(self.statistics, sums)
+    @property
+    def moments(self) -> RidgeMoments:
+        """Moments of all rows."""
+        moments: RidgeMoments = self.statistics.total
+        return moments
 
     def sensitivity(self, n: int) -> float:
         return ridge_leverage_sensitivity(n, self.constant, self.rank, self.settings.epsilon, intercept=self.intercept)
@@ -86,8 +85,6 @@ class RidgeLeverage(CoresetBuilder):
     >>> 300 < len(coreset) < 520
     True
     """
-
-    adds_up = True
 
     advice = (
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "

@@ -76,7 +76,7 @@ def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial)
     else:
         seeds = "1 seed" if trial.seeds == 1 else f"{trial.seeds} seeds"
         about = [name, f"{len(X):,} rows", f"{settings.order} order", seeds, f"chunks of {chunk:,}"]
-        _show(result, about)
+        _show(result, about, has_labels=settings.task == "clustering")
 
 
 def _for_reading(task: Task) -> Task:
@@ -86,19 +86,23 @@ def _for_reading(task: Task) -> Task:
     return replace(task, settings=settings)
 
 
-def _show(result: Any, about: list[str]) -> None:
+def _show(result: Any, about: list[str], has_labels: bool = False) -> None:
+    """Print the table; for clusters also how often the label of a row changes in all."""
     table = terminal.listing("model")
-    for head in ("loss / optimum", "changes", "rows/s"):
+    labels = ("churn",) if has_labels else ()
+    for head in ("loss / optimum", "changes", *labels, "rows/s"):
         table.add_column(head, justify="right", no_wrap=True)
     for line in result.summary():
         style = "bold" if line["model"] == OURS else ""
         ratio = f"{line['ratio']:.4f}" if line["ratio"] <= HUGE else "exact fit in hindsight"
-        cells = (ratio, f"{line['changes']:,.0f}", f"{line['rows_per_second']:,.0f}")
+        moved = (f"{line['churn']:.2f}",) if has_labels else ()
+        cells = (ratio, f"{line['changes']:,.0f}", *moved, f"{line['rows_per_second']:,.0f}")
         table.add_row(terminal.printable(line["model"]), *cells, style=style)
     screen = terminal.console()
     screen.print()
     screen.print(table)
     note = "Losses and changes of every model are counted per chunk, from the second chunk on."
+    note += " Churn: how often the label of a row changes, in all." if has_labels else ""
     screen.print()
     terminal.print_paragraphs([terminal.paragraph(about), terminal.paragraph(note)], screen)
     screen.print()

@@ -21,7 +21,7 @@ def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
     model = stored.model
     facts = facts_of(model) | {"in_units": in_units(model, stored.preparation)}
     if as_json:
-        click.echo(json_text({**facts, "changes": [change_record(event) for event in model.changes_]}))
+        click.echo(json_text({**facts, "changes": [change_record(event, model) for event in model.changes_]}))
         return
     tables: list[Any] = [terminal.pairs(_lines(facts)), *_model_tables(facts["in_units"])]
     if model.changes_:

@@ -70,7 +70,7 @@ class Emitter:
         if self._what == "changes":
             count, self._n_changes = model.n_changes_ - (self._n_changes or 0), model.n_changes_
             events = model.changes_[-count:] if count else []
-            self._write({"row": event.at, **change_record(event)} for event in events)
+            self._write({"row": event.at, **change_record(event, model)} for event in events)
 
     def _write(self, lines: Iterator[dict[str, Any]]) -> None:
         sys.stdout.buffer.write(b"".join(orjson.dumps(line, option=_OPTIONS) for line in lines))

@@ -111,7 +111,7 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any], run_time: RunTi
     parquet.write_table(coreset, folder / "coreset.parquet")
     with open(folder / "coreset.csv", "wb") as file:
         write_csv(coreset, file, keep_formulas=keep_formulas)
-    changes = [json_text(change_record(event)) + "\n" for event in model.changes_]
+    changes = [json_text(change_record(event, model)) + "\n" for event in model.changes_]
     (folder / "changes.jsonl").write_text("".join(changes), encoding="utf-8")
     (folder / "report.html").write_text(run_report(model, result, run_time), encoding="utf-8")
     (folder / "result.json").write_text(json_text(result, indent=1) + "\n", encoding="utf-8")

@@ -21,6 +21,7 @@ from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.report.context import shared_scale
 from batch2online.headline import of_rows
 from batch2online.quality import ClassBaseline
+from batch2online.reasons import explained
 
 if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
@@ -178,10 +179,16 @@ def parameters_of(model: Any) -> dict[str, Any]:
     return {name.rstrip("_"): np.asarray(getattr(model, name)).tolist() for name in _PARAMETERS if hasattr(model, name)}
 
 
-def change_record(event: Any) -> dict[str, Any]:
-    """Return a change event as one line of ``changes.jsonl``."""
+def change_record(event: Any, model: Any = None) -> dict[str, Any]:
+    """Return a change event as one line of ``changes.jsonl``, with what it changed in the words of the model."""
     known = {name: value for name, value in asdict(event).items() if value is not None and name != "seconds"}
-    return {**known, "excess": event.excess, "gain": event.gain, "reason": event.reason}
+    found = {**known, "excess": event.excess, "reason": event.reason}
+    if model is None:
+        return found
+    names, labels = getattr(model, "feature_names_in_", None), getattr(model._view().problem, "labels", {})
+    if event.coefficient_classes is not None:
+        found["coefficient_classes"] = [labels.get(code, code) for code in event.coefficient_classes]
+    return found | {"explanation": explained(event, names=names, labels=labels)}
 
 
 def versions() -> dict[str, str]:
