@@ -40,6 +40,9 @@ from batch2online.stream import Stream
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
 
 _FIRST_CALLS = RLock()
+_EXACT = 2.0**53
+"""Whole numbers up to it are exact as doubles."""
+
 _MANY_BYTES = 2**24
 """Bytes of rows beyond which the memory that they need is compared with what is available."""
 
@@ -705,7 +708,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _values_of(self, x: Any) -> Any:
         """Return the values of one row in the order of the columns, checked."""
         if (columns := self._stream.columns) is not None:
-            codes, schema, _ = columns.read_one(self._listed(x))
+            values = self._listed(x)
+            plain = (
+                columns.plain_features(values, min(_EXACT, self._largest))
+                if len(values) == self.n_features_in_
+                else None
+            )
+            if plain is not None:
+                return plain
+            codes, schema, _ = columns.read_one(values)
             self._check_encoded(codes, schema)
             return columns.features(codes, schema)[0].tolist()
         if isinstance(x, Mapping):
@@ -1124,7 +1135,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return None
 
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return parameters of this estimator that are those of a state, and need no trust in its file."""
+        """Return the parameters of this estimator that equal those of a state; its file is not trusted for them."""
         return {}
 
     def _check_same_settings(self, found: Any) -> None:

@@ -334,8 +334,8 @@ def held_out_bound(weights: FloatArray, losses: FloatArray, is_fitted: BoolArray
     """Return an upper bound of the cost of the best model on all rows, with probability 95 % (Lemma 7, second part).
 
     ``losses`` are those of a model that was fitted to some rows of the coreset, ``is_fitted``, each chosen with a
-    chance of 1/2. It costs no less than the best one. Given these rows, one that is not among them is in the rest of
-    the coreset with a chance that makes its weight ``2 w - 1``, and rows that the model was fitted to count once.
+    chance of 1/2. It costs no less than the best one. Given the fitted rows, each other row is in the rest of the
+    coreset with the probability for which its unbiased weight is ``2 w - 1``; fitted rows count once.
 
     >>> held_out_bound(np.ones(4), np.ones(4), np.array([True, False, True, False]))
     4.0

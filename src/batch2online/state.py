@@ -49,7 +49,7 @@ class Scores(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What a step has found: scores of its rows, None where rows have no order, and changes of the model."""
+    """Result of a step: scores of its rows, None if rows have no order, and changes of the model."""
 
     scores: Scores | None = None
     events: Events = ()
@@ -264,7 +264,7 @@ class StreamState:
 
     @property
     def current(self) -> StreamState:
-        """Itself: it is the simplest learner."""
+        """The state itself, which is the simplest learner."""
         return self
 
     @property
@@ -381,7 +381,7 @@ class StreamState:
 
 
 class Learner(Protocol):
-    """What a stream hands its segments to: a state, a window of rows, or candidates with several half-lives."""
+    """Receiver of the segments of a stream: a state, a window of rows, or candidates with several half-lives."""
 
     @property
     def current(self) -> StreamState:
@@ -507,7 +507,7 @@ def score(state: StreamState, rows: Rows, answered: Answered | None = None) -> t
 
 
 def add_late(state: StreamState, reported: Scores, own: Scores, weights: FloatArray) -> StreamState:
-    """Return the state with what earlier answers cost more than those of the current model."""
+    """Return the state with the difference between the losses of earlier answers and of the current model added."""
     more = [weights @ _finite_difference(*pair) for pair in zip(reported, own, strict=True)]
     return replace(
         state,
@@ -676,7 +676,7 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
 
 
 def compare_coreset(state: StreamState, data: Snapshot) -> tuple[StreamState, bool]:
-    """Return the state that knows its coreset, and whether that has changed."""
+    """Return the state with its current coreset stored, and whether that has changed."""
     old, new = state.refresh.last_coreset, (data.coreset.ids, data.coreset.weights)
     return _refreshed(state, last_coreset=new), old is None or not all(map(np.array_equal, old, new))
 
@@ -751,7 +751,7 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
 
 
 def start_benefit(state: StreamState, n_fit_rows: int, former: Any | None) -> StreamState:
-    """Begin to measure what the current model gains over the one before, if there was one."""
+    """Start to measure the gain of the current model over the previous one, if there was one."""
     is_reported = state.problem.tries_changes and state.record is not None
     if not (state.policy.measures_benefit or is_reported):
         return state
@@ -764,7 +764,7 @@ def start_benefit(state: StreamState, n_fit_rows: int, former: Any | None) -> St
 
 
 def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamState:
-    """Add what rows cost, and for a while what they would have cost under the model before."""
+    """Add the losses of rows, and for a while their losses under the previous model."""
     benefit = state.refresh.benefit
     if not state.has_model or benefit is None:
         return state

@@ -60,7 +60,7 @@ class Stream:
     Attributes
     ----------
     learner : Learner
-        What was learned from the rows up to the last cut.
+        What was learned from the rows up to the end of the last segment.
     buffer : RowBuffer
         Rows since then.
     buffer_id : int
@@ -286,7 +286,7 @@ class Stream:
         return self.buffer.append_one(values, target, self.room)
 
     def rows_to_cut(self) -> int:
-        """Return how many rows, the buffered ones included, make the next cut.
+        """Return the number of rows, including buffered ones, at which the next segment ends.
 
         It is the next check, the end of a block of ids, so many rows that weights under decay stay within bounds, or
         the last id.
@@ -366,7 +366,7 @@ class Stream:
     # -- rows without order ---------------------------------------------------------------------------
 
     def unordered(self, origin: int) -> Stream:
-        """Return the shard of a stream with this first id: of a new one, or of one that goes on without order."""
+        """Return the stream as a shard with this first id, which learns without order."""
         self.check_all_rows_count("A shard")
         return replace(self.map(lambda state: state.unordered(self.buffer_id, origin)), room=0)
 
@@ -421,7 +421,7 @@ class Stream:
         return replace(self, history=history, log=None).flushed()
 
     def cached(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what is made once for the rows seen so far."""
+        """Return the cache of results for the rows seen so far."""
         known = self._cache.get(name)
         if known is None or known[0] != self.n_seen:
             known = self.n_seen, make()

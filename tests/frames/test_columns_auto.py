@@ -121,6 +121,10 @@ def test_single_rows_are_rows_of_the_table(kind):
     for row, x in enumerate(data.to_dict("records")):
         model.learn_one(x, None if y is None else y.tolist()[row])
     assert state(model) == state(learned(kind, N))
+    for row, x in enumerate(data.drop(columns=["day", "time"]).to_dict("records")):
+        full = x | {"day": None, "time": None}
+        expected = model._validated(data[row : row + 1].assign(day=None, time=pd.NaT)[list(data)], reset=False)[0]
+        assert model._values_of({name: full[name] for name in data}) == expected.tolist()
     one = model.predict_one(data.to_dict("records")[3])
     assert np.array_equal(one, outputs(model, data[3:4])[0])
 
@@ -338,16 +342,15 @@ def test_the_command_line_predicts_with_models_of_python(kind, tmp_path):
     assert json.loads(shown.stdout)["inputs"] == model.columns_.names
 
 
-def test_late_targets_need_features_that_stay(tmp_path):
+def test_late_targets_fix_the_features(tmp_path):
     data, y = frame(), targets("regression", frame())
     with Durable(tmp_path / "model", MAKE["regression"]()) as model:
         model.partial_fit(data[:20], y[:20])
-        with pytest.raises(ValueError, match="learn the first 10,000 rows"):
-            model.predict(data[:1], keys=["a"])
-        model.partial_fit(data[20:], y[20:])
-        answer = model.predict(data[:1], keys=["b"])
+        answer = model.predict(data[:1], keys=["a"])
         assert answer == model.model.predict(data[:1])
-        assert model.label(["b"], y[:1]).model.n_seen_ == N + 1
+        model.partial_fit(data[20:], y[20:])
+        assert model.label(["a"], y[:1]).model.n_seen_ == N + 1
+        assert model.model.columns_.known_rows == 16
 
 
 @pytest.mark.parametrize("more", [{"window": 15}, {"half_life": 20}, {"half_life": "auto"}])

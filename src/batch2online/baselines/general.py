@@ -70,7 +70,7 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
         return self.estimator_
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the batch estimator has learned: ``cluster_centers_``, ``components_``, ``coef_``, ..."""
+        """Return the fitted attributes of the batch estimator: ``cluster_centers_``, ``components_``, ``coef_``, ..."""
         if name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self):
             return getattr(self.estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -97,7 +97,7 @@ def shell_of(shards: list[Any]) -> Any:
 
 
 def entered(pieces: list[Rows], shell: Any, last_id: int) -> Entrants:
-    """Return rows that are ready to race."""
+    """Return rows prepared for the race of seeds."""
     sketch, decay = shell._stream.sketch, shell._stream.learner.decay
     rows = Rows.concatenate([piece for piece in pieces if len(piece)])
     history = History(sketch.settings.block, rows.points.shape[1], rows.targets.shape[1])

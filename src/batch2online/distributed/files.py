@@ -77,7 +77,7 @@ def _sources(path: str) -> list[Source]:
 
 
 def _surveys(sources: list[Source], sample_weight: str | None) -> list[Survey]:
-    """Return what is known of each partition: of Parquet without its rows, of other files by reading them once."""
+    """Return the size and columns of each partition: from the metadata of Parquet, or by reading other files once."""
     if sample_weight is None and all(group is not None for _, group in sources):
         return [_from_metadata(source) for source in sources]
     look = delayed(_looked_at, pure=False)

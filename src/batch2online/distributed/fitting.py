@@ -109,7 +109,7 @@ def _with_columns(template: Any, table: Table) -> Any:
 
 
 def _shard_of(model: Any, template: Any) -> Any:
-    """Return a shard that has seen what a model has."""
+    """Return a shard with the rows of a model."""
     shard, engine = template._unfitted_copy(), model._stream
     shard._origin = template._origin
     shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
@@ -118,7 +118,7 @@ def _shard_of(model: Any, template: Any) -> Any:
 
 
 def _leaves(template: Any, table: Table) -> tuple[list[Any], list[tuple[int, int]]]:
-    """Return what makes a shard of each partition that has rows, and the ids of these."""
+    """Return the tasks that make a shard of each partition with rows, and the ids of the rows."""
     parts = with_rows(table)
     leaves = [learned(template, None, part, Piece.all_of(part.place), table) for part in parts]
     return leaves, [(part.first_id, part.first_id + part.n_ids) for part in parts]
@@ -144,7 +144,7 @@ def _keeps_all_rows(template: Any) -> bool:
 
 
 def tree(leaves: list[Any]) -> Any:
-    """Return what merges these shards, a few at a time."""
+    """Return the tasks that merge these shards, a few at a time."""
     merge = delayed(shards.merged, pure=False)
     while len(leaves) > 1:
         leaves = [merge(*leaves[start : start + TOGETHER]) for start in range(0, len(leaves), TOGETHER)]

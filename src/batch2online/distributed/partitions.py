@@ -52,7 +52,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known of a partition before its rows are learned."""
+    """Size and columns of a partition before its rows are learned."""
 
     rows: int
     positive: int
@@ -101,7 +101,7 @@ def numbered(
 
 
 def _pieces(collection: Any, what: str) -> tuple[list[Any], list[int] | None]:
-    """Return what computes each partition, and their lengths where they are known."""
+    """Return the tasks that compute the partitions, and their lengths if they are known."""
     if isinstance(collection, Sequence) and not isinstance(collection, str):
         return [part if isinstance(part, Delayed) else delayed(part) for part in collection], None
     if hasattr(collection, "chunks") and hasattr(collection, "to_delayed"):
@@ -143,7 +143,7 @@ def _check_length(found: int, what: str, expected: int) -> None:
 
 
 def _surveys(X: Any, rows: list[Any], weights: list[Any], lengths: list[int] | None) -> list[Survey]:
-    """Return what is known of each partition; those that say nothing of themselves are looked at once, all together."""
+    """Return the size and columns of each partition; partitions of unknown size are computed once, together."""
     if lengths is not None and all(own is None for own in weights):
         return [Survey(length, length, None) for length in lengths]
     columns = tuple(X.columns) if hasattr(X, "columns") else None

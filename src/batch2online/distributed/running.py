@@ -16,7 +16,7 @@ _KILLED = "KilledWorker"
 
 
 class ClusterError(RuntimeError):
-    """A cluster that went away, or that kills whatever learns a partition. No model has changed."""
+    """The cluster was lost, or its workers die on a partition. No model has changed."""
 
 
 def computed(*wanted: Any, leaves: list[Any] | None = None, progress: Progress | None = None) -> tuple[Any, ...]:

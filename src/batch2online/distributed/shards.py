@@ -121,7 +121,7 @@ def _values(values: Any) -> Any:
 
 
 def merged(*shards: Any) -> Any:
-    """Return one shard that has seen what all have. The shards stay as they are: a task may have to run again."""
+    """Return one shard with the rows of all. The shards stay as they are: a task may have to run again."""
     result = copy.copy(shards[0])
     for shard in shards[1:]:
         result.merge(shard)

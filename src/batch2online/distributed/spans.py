@@ -18,7 +18,7 @@ from batch2online.sketches import spans as span_tree
 
 
 def spans(template: Any, table: Table) -> tuple[list[Any], list[Any]]:
-    """Return what makes a shard of each span that has rows, and all pieces of partitions that these learn."""
+    """Return the tasks that make a shard of each span with rows, and those of all pieces of partitions."""
     parts, shards, pieces = with_rows(table), dict[int, Any](), list[Any]()
     last, size = parts[-1].first_id + parts[-1].n_ids, span_tree.SPAN_IDS
     for part in parts:
@@ -30,7 +30,7 @@ def spans(template: Any, table: Table) -> tuple[list[Any], list[Any]]:
 
 
 def learned(template: Any, known: Any, part: Partition, piece: Piece, table: Table) -> Any:
-    """Return what makes a shard of a piece of a partition, and of what is known before it."""
+    """Return the task that adds a piece of a partition to the shard before it."""
     learn = delayed(shard_of, pure=False)
     return learn(template, known, part.rows, part.targets, part.weights, piece, table.columns, table.target)
 

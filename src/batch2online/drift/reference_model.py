@@ -237,7 +237,7 @@ def _table(cells: IntArray) -> ByteArray:
 
 
 def _cells(scores: FloatArray, middles: FloatArray, ranges: FloatArray) -> IntArray:
-    """Return the cells of scores on a grid over all numbers, by ``t / (1 + |t|)``; half of it covers the ranges."""
+    """Return the grid cells of scores, mapped by ``t / (1 + |t|)``; half of the grid covers the usual ranges."""
     t = scores - middles[:, None].astype(scores.dtype)
     t /= ranges[:, None].astype(scores.dtype)
     divisor = np.abs(t)

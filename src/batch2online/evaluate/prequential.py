@@ -25,7 +25,7 @@ _WIDTH = 30
 
 
 class ProgressBar(Generic[Item]):
-    """Passes items on and shows how many have come, of how many, and the time left.
+    """Progress bar: passes items on and shows their number and the time left.
 
     On a terminal one line is redrawn; elsewhere a line is written at the end only.
     """

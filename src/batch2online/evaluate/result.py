@@ -1,4 +1,4 @@
-"""What an evaluation found: one record a run, curves over time, tables, plots, JSON."""
+"""Results of an evaluation: one record per run, curves, tables, plots, JSON."""
 
 from __future__ import annotations
 

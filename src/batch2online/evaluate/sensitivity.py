@@ -176,7 +176,7 @@ def _correctly_classified(algorithm: Any, X: FloatArray, y: Any, row: int, rng: 
 
 
 def _padded(outputs: list[FloatArray]) -> FloatArray:
-    """Return outputs of different lengths (coresets) side by side, filled up with a number of their own."""
+    """Return outputs of different lengths (coresets) as one array, padded with a value that no output contains."""
     table = np.full((len(outputs), max(len(each) for each in outputs)), -1.0)
     for line, each in zip(table, outputs, strict=True):
         line[: len(each)] = each

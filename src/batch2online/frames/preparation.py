@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,8 @@ class ColumnPreparation:
     def transform(self, table: Table, n_rows: int) -> FloatArray:
         """Return the features of all rows (n_rows, n_features), with means in the place of missing values."""
         numbers = self.scaled(self.imputed(self.numbers_in(table, n_rows)))
-        return np.concatenate([numbers, *(self.one_hot(name, table[name]) for name in self.categories)], axis=1)
+        strings = [self.one_hot(name, self.positions(name, table[name])) for name in self.categories]
+        return np.concatenate([numbers, *strings], axis=1)
 
     def numbers_in(self, table: Table, n_rows: int) -> FloatArray:
         """Return the numeric features as they are, NaN for missing values."""
@@ -158,16 +160,20 @@ class ColumnPreparation:
 
     def positions(self, column: str, codes: FloatArray) -> IntArray:
         """Return the position of each string among the categories of its column, -1 if it is none of them."""
-        hashes = np.array([hash_code(category) for category in self.categories[column]])
+        hashes, order = self._hashes[column]
         if not len(hashes):
             return np.full(len(codes), -1)
-        order = np.argsort(hashes)
-        found = order[np.minimum(np.searchsorted(hashes[order], codes), len(hashes) - 1)]
-        return np.where(hashes[found] == codes, found, -1)
+        at = np.minimum(np.searchsorted(hashes, codes), len(hashes) - 1)
+        return np.where(hashes[at] == codes, order[at], -1)
 
-    def one_hot(self, column: str, codes: FloatArray) -> FloatArray:
-        """Return the one-hot columns of a string column."""
-        found = self.positions(column, codes)
+    @cached_property
+    def _hashes(self) -> dict[str, tuple[FloatArray, IntArray]]:
+        """Hashes of the categories of each column, sorted, and their positions."""
+        hashes = {name: np.array([hash_code(each) for each in own]) for name, own in self.categories.items()}
+        return {name: (np.sort(own), np.argsort(own)) for name, own in hashes.items()}
+
+    def one_hot(self, column: str, found: IntArray) -> FloatArray:
+        """Return the one-hot columns of a string column, from the positions of its strings."""
         own = np.arange(self.drop_first, len(self.categories[column]))
         encoded = np.asarray(found[:, None] == own, dtype=np.float64)
         return encoded if column not in self.has_other else np.column_stack([encoded, (found < 0).astype(np.float64)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
@@ -32,6 +33,10 @@ FirstRows = tuple[
     Annotated[FloatArray, shape("n"), finite, above(0)],
 ]
 """Rows as numbers, their targets, and their weights."""
+
+
+_TYPES: dict[str, tuple[type, ...]] = {ColumnType.NUMBER: (float, int, bool), ColumnType.BOOLEAN: (bool,)}
+"""Plain values of columns of numbers."""
 
 
 def is_table(X: Any) -> bool:
@@ -136,6 +141,35 @@ class TableColumns:
         kinds = self._kinds if schema is None else {_name(column): column.kind for column in schema.columns}
         unset = [name for name in self.preparation.numbers if kinds[name] == ColumnType.STRING]
         return self.preparation.transform(table | {name: np.full(len(codes), np.nan) for name in unset}, len(codes))
+
+    def plain_features(self, values: list[Any], largest: float) -> list[float] | None:
+        """Return the features of one row of plain numbers and strings; None if it holds anything else."""
+        numbers, strings = dict(zip(self.preparation.numbers, self.preparation.means, strict=True)), self._one_hot
+        row, hot = [], []
+        for column, value in zip(self.schema.columns, values, strict=True):
+            name, is_missing = _name(column), value is None or (type(value) is float and value != value)
+            if is_missing or column.kind == ColumnType.ALL_MISSING:
+                value = None
+            elif column.kind == ColumnType.STRING:
+                if type(value) is not str:
+                    return None
+            elif column.kind not in _TYPES or type(value) not in _TYPES[column.kind] or not abs(value) <= largest:
+                return None
+            if name in numbers:
+                row.append(numbers[name] if value is None or column.kind == ColumnType.STRING else float(value))
+            elif name in strings:
+                known, other = strings[name]
+                hot += known.get(value, other)
+        return row + hot
+
+    @cached_property
+    def _one_hot(self) -> dict[str, tuple[dict[str, list[float]], list[float]]]:
+        """One-hot values of each category of a column, and those of other strings and missing values."""
+        found, prepared = {}, self.preparation
+        for name, categories in prepared.categories.items():
+            *known, other = prepared.one_hot(name, np.array([*range(len(categories)), -1])).tolist()
+            found[name] = dict(zip(categories, known, strict=True)), other
+        return found
 
     def grown(self, rows: Batch, schema: FrameSchema, strings: Mapping[float, str], is_last: bool) -> TableColumns:
         """Return the columns after further rows, with a new preparation if their number asks for one.

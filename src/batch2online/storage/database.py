@@ -216,7 +216,7 @@ class Database:
         return self._connection.in_transaction
 
     def check_process(self) -> None:
-        """Refuse a process that has not opened the file."""
+        """Raise if another process has opened the file."""
         if self._owner != os.getpid():
             raise StoreError(f"{self.path} belongs to the process that opened it: open it again after a fork.")
 
@@ -246,7 +246,7 @@ class Database:
             self._connection.execute(f"PRAGMA {pragma}").fetchall()
 
     def close(self) -> None:
-        """Let others open the file."""
+        """Release the file, so that others can open it."""
         if self._owner == os.getpid():
             self.is_open = False
             with suppress(sqlite3.Error):

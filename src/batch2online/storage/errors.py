@@ -1,4 +1,4 @@
-"""What can go wrong with a model on disk."""
+"""Errors of models on disk."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Owner:
             return False
 
     def release(self, remove: bool) -> None:
-        """Give the right back; remove the file where the model was closed."""
+        """Release the lock; remove the file if the model was closed."""
         if remove and self.is_in_place():
             system.remove_locked(self._file, self.path)
         self._file.close()
@@ -328,7 +328,7 @@ class Session:
             self.poison = str(error)
 
     def abandon(self) -> None:
-        """Give everything back and leave the file as after a crash."""
+        """Release all resources and leave the file as after a crash."""
         self.poison = self.poison or "it was abandoned"
         self.database.close()
         self._owner.release(remove=False)

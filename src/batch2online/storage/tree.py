@@ -135,7 +135,7 @@ def _refused(text: str) -> Any:
 
 
 class _Decoder:
-    """Turns trees into values; an array belongs to one place."""
+    """Decoder of trees; each array may be used once."""
 
     def __init__(self, arrays: Sequence[Array]) -> None:
         self.arrays: list[Array | None] = list(arrays)

@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline
 from batch2online.app.cli.app import run_safely
+from batch2online.methods.any_estimator.problem import EstimatorProblem
 
 RIDGE = ["--estimator", "sklearn.linear_model.Ridge", "--set", "alpha=0.5"]
 TASKS = {
@@ -106,7 +107,16 @@ def test_a_python_file_with_a_model(rows, tmp_path, capsys):
 @pytest.mark.slow
 def test_a_file_makes_no_estimator_that_was_not_named(rows, tmp_path, capsys):
     said("run", rows, "--task", "anomaly", *TASKS["anomaly"], "--out", tmp_path, capsys=capsys)
-    assert "give --estimator and --set again" in said("predict", tmp_path, rows, capsys=capsys, code=2)
+    assert "add --trust if you trust it, or give --estimator" in said("predict", tmp_path, rows, capsys=capsys, code=2)
+
+
+def test_a_trusted_file_predicts_with_the_fitted_model(rows, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("skops")
+    tree = ["--estimator", "sklearn.tree.DecisionTreeRegressor", "--set", "max_depth=3"]
+    words = ["run", rows, "--task", "regression", "--target", "y", "--exclude", "kind", *tree, "--out", tmp_path]
+    said(*words, capsys=capsys)
+    monkeypatch.setattr(EstimatorProblem, "fit_on", None)
+    assert "prediction" in said("predict", tmp_path, rows, "--trust", capsys=capsys)
 
 
 @pytest.mark.parametrize(

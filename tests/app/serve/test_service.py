@@ -290,7 +290,7 @@ def test_the_description_names_every_address(client):
     found = client.get("/openapi.json").json()
     assert found["openapi"].startswith("3.1")
     assert {"/models/{name}/learn", "/models/{name}/predict", "/models/{name}/label"} <= set(found["paths"])
-    assert "Learned" in found["components"]["schemas"]
+    assert "LearnResult" in found["components"]["schemas"]
 
 
 def test_the_file_is_an_ordinary_model(tmp_path):

@@ -104,7 +104,10 @@ columns = (
 _set = click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="Parameter of --estimator; repeatable.")
 
 stored_estimator = (
-    click.option("--estimator", metavar="NAME", help="Estimator of the run, if MODEL cannot be loaded without it."),
+    click.option(
+        "--trust", is_flag=True, help="Trust MODEL: load its estimator, which may run any code, as it was fitted."
+    ),
+    click.option("--estimator", metavar="NAME", help="Estimator of the run, to fit again, if MODEL is not trusted."),
     _set,
 )
 
@@ -300,6 +303,7 @@ def predict(
     append: bool,
     probabilities: bool,
     keep_formulas: bool,
+    trust: bool,
     estimator: str | None,
     sets: tuple[str, ...],
     **layout: Any,
@@ -314,7 +318,7 @@ def predict(
     from batch2online.app.cli.commands.predict import predict as predict_command
 
     written = OutputOptions(id_column, append, probabilities, keep_formulas)
-    predict_command(model, file, out, written, layout, estimator=estimator, sets=sets)
+    predict_command(model, file, out, written, layout, trust=trust, estimator=estimator, sets=sets)
 
 
 @app.command()
@@ -322,11 +326,11 @@ def predict(
 @_count("--changes", "Number of model changes to list.", default=10)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @options(*stored_estimator)
-def show(model: Path, changes: int, as_json: bool, estimator: str | None, sets: tuple[str, ...]) -> None:
+def show(model: Path, changes: int, as_json: bool, trust: bool, estimator: str | None, sets: tuple[str, ...]) -> None:
     """Show parameters, loss and changes of MODEL."""
     from batch2online.app.cli.commands.show import show as show_command
 
-    show_command(model, as_json, changes, estimator=estimator, sets=sets)
+    show_command(model, as_json, changes, trust=trust, estimator=estimator, sets=sets)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Errors of the input as one sentence that names the options that help."""
+"""Report errors of the input in one sentence, with the options that help."""
 
 from __future__ import annotations
 

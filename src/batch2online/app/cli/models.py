@@ -33,16 +33,17 @@ class StoredModel:
     preparation: Preparation | None
 
 
-def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = ()) -> StoredModel:
+def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = (), trust: bool = False) -> StoredModel:
     """Load the model of a file or of the folder of a run.
 
-    ``estimator`` and ``sets`` name the wrapped estimator, if the file alone is not trusted to construct it.
+    ``trust`` lets the file construct any estimator, as Python would; otherwise ``estimator`` and ``sets`` name the
+    wrapped one, if it is not known to be harmless, which is then fitted again.
     """
     file = path / "model.b2o" if path.is_dir() else path
     found = in_place(file.parent, file.name)
     if not found.is_file():
         raise DataError(f"{path} is neither a model nor a folder with a model.b2o.")
-    model = _loaded(found, estimator, sets)
+    model = _loaded(found, estimator, sets, trust)
     if model._stream.columns is not None:
         return _of_table(model)
     return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
@@ -62,15 +63,16 @@ def _of_table(model: Any) -> StoredModel:
     return StoredModel(model, prepared)
 
 
-def _loaded(path: Path, estimator: str | None, sets: Sequence[str]) -> Any:
+def _loaded(path: Path, estimator: str | None, sets: Sequence[str], trust: bool) -> Any:
     if estimator is not None:
         return batch2online.BatchToOnline.restore(path, estimator=named_estimator(estimator, sets))
     try:
-        return batch2online.load(path)
+        return batch2online.load(path, trusted=True if trust else None)
     except CheckpointError as error:
         if "restore(path, estimator=...)" not in str(error):
             raise
-        message = f"{path}: its estimator cannot be loaded from the file: give --estimator and --set again."
+        how = "add --trust if you trust it, or give --estimator and --set again"
+        message = f"{path}: its estimator is not loaded from a file that is not trusted: {how}."
         raise DataError(message) from error
 
 

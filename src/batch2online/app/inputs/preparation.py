@@ -112,9 +112,14 @@ class Preparation(ColumnPreparation):
         targets, without_target = self._targets(batch)
         kept = self._complete(batch, table, numbers, without_target)
         numbers = self.scaled(self.imputed(numbers) if self.missing == "mean" else numbers)
+        parts = [numbers]
         for column in self.categories:
-            self._note_unknown(batch, column, kept, table[column], strings, on_note)
-        parts = [numbers, *(self.one_hot(column, table[column]) for column in self.categories)]
+            found = self.positions(column, table[column])
+            new = kept & (found < 0) & ~np.isnan(table[column])
+            if new.any() and column not in self.truncated:
+                row = int(new.argmax())
+                self._note_unknown(batch, column, row, strings[float(table[column][row])], on_note)
+            parts.append(self.one_hot(column, found))
         rows = np.concatenate(parts, axis=1) if len(parts) > 1 else numbers
         if not kept.all():
             rows, targets = np.ascontiguousarray(rows[kept]), None if targets is None else targets[kept]
@@ -153,20 +158,9 @@ class Preparation(ColumnPreparation):
         return DataError(f"{batch.place(row)}, column {column!r}: {what}.", *remedies, about=(column, ""))
 
     def _note_unknown(
-        self,
-        batch: Batch,
-        column: str,
-        kept: BoolArray,
-        codes: FloatArray,
-        strings: dict[float, str],
-        on_note: Callable[[str, str], None],
+        self, batch: Batch, column: str, row: int, value: str, on_note: Callable[[str, str], None]
     ) -> None:
         """Raise an error for an unknown category, or note how it is encoded."""
-        new = kept & ~np.isnan(codes) & (self.positions(column, codes) < 0)
-        if column in self.truncated or not new.any():
-            return
-        row = int(new.argmax())
-        value = strings[float(codes[row])]
         place = f"{batch.place(row)}, column {column!r}: {value!r} does not occur in the first {self.known_rows:,} rows"
         if self.handle_unknown == "refuse":
             remedies = (Remedy.ENCODE_OTHER, Remedy.MORE_ROWS, Remedy.EXCLUDE)

@@ -32,7 +32,8 @@ def section(context: ReportContext) -> str:
     coreset = now.coreset()
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
     flat = targets[:, None] if targets.ndim == 1 else targets
-    rows = Rows(coreset.points, flat, coreset.weights, coreset.ids)[:MAX_ROWS]
+    some = np.linspace(0, len(coreset) - 1, min(len(coreset), MAX_ROWS)).astype(np.int64)
+    rows = Rows(coreset.points, flat, coreset.weights, coreset.ids)[some]
     groups = context.feature_groups
     importance = permutation_importance(now, rows, list(groups.values()))
     lead = (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
@@ -14,6 +16,7 @@ import pyarrow.ipc
 from batch2online.app.serve.problems import RequestError
 
 Row = dict[str, str | float | int | bool | None]
+_decode_numbers = msgspec.json.Decoder(list[dict[str, float]]).decode
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
 _decode_row = msgspec.json.Decoder(Row).decode
 
@@ -39,14 +42,31 @@ def table_of(body: bytes, content_type: str) -> pa.Table:
 
 
 def _from_json(body: bytes) -> pa.Table:
-    return _from_rows(_decode_rows(body))
+    try:
+        rows = _decode_numbers(body)
+    except msgspec.ValidationError:
+        return _from_rows(_decode_rows(body))
+    return _from_numbers(rows) if len(rows) > 1 and len(rows[0]) > 1 else _from_rows(rows)
+
+
+def _from_numbers(rows: list[dict[str, float]]) -> pa.Table:
+    """Return rows of numbers alone, several times as fast where all have the same names."""
+    names = list(rows[0])
+    read = itemgetter(*names)
+    try:
+        values = np.array([read(row) for row in rows])
+    except KeyError:
+        return _from_rows(rows)
+    if any(len(row) != len(names) for row in rows):
+        return _from_rows(rows)
+    return pa.table(dict(zip(names, np.ascontiguousarray(values.T), strict=True)))
 
 
 def _from_lines(body: bytes) -> pa.Table:
     return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()])
 
 
-def _from_rows(rows: list[Row]) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return rows as columns; a name that is missing in a row is a missing value there."""
     names = dict.fromkeys(name for row in rows for name in row)
     return pa.table({name: _column(name, [row.get(name) for row in rows]) for name in names})

@@ -20,20 +20,20 @@ class ModelInfo(msgspec.Struct):
     settings: dict[str, Any]
 
 
-class Learned(msgspec.Struct):
+class LearnResult(msgspec.Struct):
     """Ids of the first and the last row learned; None if the call had been carried out before."""
 
     first_id: int | None
     last_id: int | None
 
 
-class Predictions(msgspec.Struct):
+class PredictResult(msgspec.Struct):
     """One prediction a row: a number, a label, a cluster, or the components of a row."""
 
     predictions: list[Any]
 
 
-class Labelled(msgspec.Struct):
+class LabelResult(msgspec.Struct):
     """Number of rows learned with the targets that came."""
 
     n_labelled: int
@@ -60,7 +60,7 @@ class Changes(msgspec.Struct):
     changes: list[Change]
 
 
-class Regret(msgspec.Struct):
+class RegretResult(msgspec.Struct):
     """Loss of the stream, that of the best model in hindsight, and their ratio."""
 
     loss: float | None

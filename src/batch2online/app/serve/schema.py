@@ -33,12 +33,12 @@ def openapi() -> dict[str, Any]:
     """Return the description."""
     types = [
         messages.ModelInfo,
-        messages.Learned,
-        messages.Predictions,
-        messages.Labelled,
+        messages.LearnResult,
+        messages.PredictResult,
+        messages.LabelResult,
         messages.Forget,
         messages.Changes,
-        messages.Regret,
+        messages.RegretResult,
         messages.Points,
         inference.InferRequest,
         ProblemBody,
@@ -67,12 +67,14 @@ def openapi() -> dict[str, Any]:
     paths = {
         "/models": {"get": operation("List the models", {"type": "array", "items": info})},
         model: {"put": created, "get": operation("Describe a model", info)},
-        f"{model}/learn": {"post": operation("Learn rows", ref["Learned"], row_schema, _KEY, _ONCE)},
-        f"{model}/predict": {"post": operation("Predict rows", ref["Predictions"], row_schema, _KEY)},
-        f"{model}/label": {"post": operation("Learn targets that come late", ref["Labelled"], row_schema, _KEY, _ONCE)},
+        f"{model}/learn": {"post": operation("Learn rows", ref["LearnResult"], row_schema, _KEY, _ONCE)},
+        f"{model}/predict": {"post": operation("Predict rows", ref["PredictResult"], row_schema, _KEY)},
+        f"{model}/label": {
+            "post": operation("Learn targets that come late", ref["LabelResult"], row_schema, _KEY, _ONCE)
+        },
         f"{model}/forget": {"post": operation("Forget rows", info, ref["Forget"], _ONCE)},
         f"{model}/changes": {"get": operation("List changes of the model", ref["Changes"], None, _SINCE)},
-        f"{model}/regret": {"get": operation("Compare the loss with hindsight", ref["Regret"])},
+        f"{model}/regret": {"get": operation("Compare the loss with hindsight", ref["RegretResult"])},
         f"{model}/coreset": {"get": operation("Return the coreset", ref["Points"])},
         "/v2/models/{name}/infer": {
             "post": operation("Predict, Open Inference Protocol", {"type": "object"}, ref["InferRequest"])

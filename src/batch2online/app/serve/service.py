@@ -27,12 +27,12 @@ from batch2online.app.serve.messages import (
     Change,
     Changes,
     Forget,
-    Labelled,
-    Learned,
+    LabelResult,
+    LearnResult,
     ModelInfo,
     Points,
-    Predictions,
-    Regret,
+    PredictResult,
+    RegretResult,
 )
 from batch2online.app.serve.metrics import Metrics
 from batch2online.app.serve.models import ModelFolder, ServedModel
@@ -164,7 +164,7 @@ class Service:
         key, column = request.headers.get("idempotency-key"), request.query_params.get("key")
         with self.metrics.learning(model):
             first, last = await model.act(lambda: model.learn(table, key, column))
-        return answer(Learned(first, last) if last >= first else Learned(None, None))
+        return answer(LearnResult(first, last) if last >= first else LearnResult(None, None))
 
     async def _predict(self, request: Request, model: ServedModel) -> Response:
         table = await self._table(request)
@@ -175,12 +175,12 @@ class Service:
             found = await asyncio.to_thread(model.predict, table, None, method)
         else:
             found = await model.act(lambda: model.predict(table, column))
-        return answer(Predictions(_listed(found)))
+        return answer(PredictResult(_listed(found)))
 
     async def _label(self, request: Request, model: ServedModel) -> Response:
         table = await self._table(request)
         key, column = request.headers.get("idempotency-key"), request.query_params.get("key", "key")
-        return answer(Labelled(await model.act(lambda: model.label(table, column, key))))
+        return answer(LabelResult(await model.act(lambda: model.label(table, column, key))))
 
     async def _forget(self, request: Request, model: ServedModel) -> Response:
         try:
@@ -203,7 +203,7 @@ class Service:
         loss, optimum, ratio = (
             value if math.isfinite(value) else None for value in (known.loss, known.optimum, known.ratio)
         )
-        return answer(Regret(loss, optimum, ratio, int(known.rows)))
+        return answer(RegretResult(loss, optimum, ratio, int(known.rows)))
 
     async def _coreset(self, request: Request, model: ServedModel) -> Response:
         found = await asyncio.to_thread(lambda: model.durable.model.coreset_)

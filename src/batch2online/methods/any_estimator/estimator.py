@@ -111,8 +111,8 @@ class BatchToOnline(Labelled):
         most, support vector machines 20,000. Increase it if the model still gains by more rows, decrease it if refits
         take too long.
     coreset_size : int or None
-        Expected number of rows to keep and to fit to, whatever memory they take. None is by ``memory``; 5,000 for
-        clusterers, ``PCA`` and ``TruncatedSVD`` with coresets of their own, and if ``coreset`` is a class or function.
+        Expected number of rows to keep and to fit to, whatever memory they take. None lets ``memory`` decide; it is
+        5,000 for clusterers, ``PCA`` and ``TruncatedSVD``, and if ``coreset`` is a class or function.
     budget_seconds_per_million_rows : float or None
         Seconds that refits may take for a million rows seen: a refit that would exceed them is skipped. Results then
         depend on the clock; with None they do not.
@@ -130,8 +130,8 @@ class BatchToOnline(Labelled):
 
     Attributes
     ----------
-    model_ : the current model, a fitted estimator or what the function has returned
-    n_seen_, n_changes_, changes_, coreset_, regret_, timings_
+    model_ : the current model, a fitted estimator or the return value of the function n_seen_, n_changes_, changes_,
+    coreset_, regret_, timings_
         Rows seen; changes of the model and their reasons; the coreset; loss against the best model known; seconds and
         rows of refits.
 
@@ -514,7 +514,7 @@ class BatchToOnline(Labelled):
 
     @property
     def model_(self) -> Any:
-        """The current model: a fitted estimator, or what the function has returned."""
+        """The current model: a fitted estimator, or the return value of the function."""
         stream = self._check_fitted()
         if stream.model is None:
             at = stream.current.refresh.next_check

@@ -216,7 +216,7 @@ class Sensitivity(CoresetBuilder):
 
 
 def _arguments(rows: Rows) -> tuple[FloatArray, ...]:
-    """Return what a score is called with; targets are passed where there are any."""
+    """Return the arguments of a score function; targets are included if there are any."""
     points_and_weights = (rows.points, np.array(rows.weights))
     if not rows.targets.shape[1]:
         return points_and_weights

@@ -1,8 +1,9 @@
 """Wrapped estimators in files: parameters as plain data, the rows a model was fitted on, and the fitted model.
 
-A file names classes of scikit-learn alone, without pickle. When it is read, those that :mod:`trust` lists are built
-again; others only if the caller trusts them. What cannot be named is left out, and must be passed again. No parameter
-is a path: the ``memory`` of a pipeline is left out when it is written, and a file that names one is refused.
+A file names classes of scikit-learn, LightGBM and XGBoost alone, without pickle. When it is read, those that
+:mod:`trust` lists are built again; others only if the caller trusts them. What cannot be named is left out, and must be
+passed again. No parameter is a path: the ``memory`` of a pipeline is left out when it is written, and a file that names
+one is refused.
 
 Loading fits nothing. It takes the fitted model out of the file, or refuses; with ``refit=True``, or with an estimator
 of the caller's own, it fits again on the rows.
@@ -53,6 +54,9 @@ _TRIAL_ROWS = 10
 
 _PLAIN = (type(None), bool, int, float, str)
 _DTYPES = ("float32", "float64", "int32", "int64")
+_PACKAGES = ("sklearn", "lightgbm", "xgboost")
+"""Packages whose estimators a file may name."""
+
 _PATTERNS = ("token_pattern",)
 """Parameters that may resemble paths."""
 
@@ -78,7 +82,7 @@ def spec_of(value: Any) -> Any:
     if isinstance(value, list | tuple):
         items = [spec_of(item) for item in value]
         return _missing(value) if any(map(is_missing, items)) else type(value)(items)
-    if isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn."):
+    if isinstance(value, BaseEstimator) and type(value).__module__.split(".")[0] in _PACKAGES:
         return _of_estimator(value)
     return _missing(value)
 
@@ -144,14 +148,14 @@ def _built_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
         raise CheckpointError(f"this version of scikit-learn has other parameters of {value['class']}.") from error
     if isinstance(estimator, Pipeline) and not conforms(estimator.steps, list[tuple[str, Any]]):
         raise CheckpointError("the steps of a pipeline have names.")
-    if hasattr(estimator, "_validate_params"):
+    if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()  # what fit would refuse, perhaps much later
     return estimator
 
 
 def _class_of(module: str, name: str, params: dict[str, Any], trust: Trust) -> Any:
     if trust.covers(f"{module}.{name}"):
-        return _sklearn_class(module, name)
+        return _estimator_class(module, name)
     found = harmless().get(public_name(module, name))
     if found is not None and is_modest(params):
         return found
@@ -162,13 +166,13 @@ def _class_of(module: str, name: str, params: dict[str, Any], trust: Trust) -> A
     )
 
 
-def _sklearn_class(module: str, name: str) -> Any:
-    if not module.startswith("sklearn."):
+def _estimator_class(module: str, name: str) -> Any:
+    if module.split(".")[0] not in _PACKAGES:
         raise CheckpointError(f"a checkpoint cannot name {module}.{name}.")
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise CheckpointError(f"this version of scikit-learn has no {module}.{name}.") from error
+        raise CheckpointError(f"{module.split('.')[0]} as it is installed has no {module}.{name}.") from error
     if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
         raise CheckpointError(f"{module}.{name} is no estimator.")
     return found
@@ -238,7 +242,7 @@ def checked_encoding(state: dict[str, Any]) -> Encoding:
 
 
 def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
-    """Return a stream with models in the place of the rows that a file holds for them.
+    """Return a stream in which the rows that a file holds are replaced by the models fitted on them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
     that were replaced and are still scored beside their successors, are fitted when they are first used.
@@ -310,4 +314,6 @@ def _could_be_fitted(problem: EstimatorProblem, rows: Rows, model: Any) -> bool:
     is_classifier = defaults.kind_of(problem.estimator) == "classifier"
     if isinstance(model, DummyClassifier) and is_classifier and len(np.unique(rows.targets)) == 1:
         return bool(model.strategy == "most_frequent")
-    return is_same(clone(model), seeded(problem.estimator, problem.seed))
+    expected = seeded(problem.estimator, problem.seed)
+    spec = quiet_spec_of(expected)  # boosters have attributes beside their parameters
+    return is_same(clone(model), expected) or (not is_missing(spec) and bool(quiet_spec_of(model) == spec))

@@ -29,7 +29,7 @@ _LARGEST = 1e100
 @storable
 @dataclass(frozen=True)
 class FixedScores(Statistics):
-    """The score that a row was given when it came, its last target, over the weight of all rows.
+    """The score of a row at its arrival, which is stored as its last target, divided by the weight of all rows.
 
     Up to ``size`` rows all are kept. The score is not a share of all scores: those of later rows come from models that
     depend on what was kept, and then a row would have a part in its own probability.
@@ -135,7 +135,7 @@ class PilotSamplingSketch(AntitoneSketch):
 
     def scores(self, rows: Rows) -> FloatArray:
         """Refuse: scores belong to the time when a row came, and are kept for the rows of the coreset alone."""
-        raise ValueError("PilotSampling knows the scores of the rows in the coreset alone.")
+        raise ValueError("PilotSampling stores the scores of the rows in the coreset only.")
 
     def _merge(self, other: Any) -> None:
         self.constant = min(self.constant, other.constant)

@@ -1,6 +1,6 @@
 """Fitted models of scikit-learn in the form of skops, where that is installed: no pickle, and types that can be read.
 
-What skops deems safe is narrowed to what :mod:`trust` lists, and the sizes that an archive claims are checked first.
+Only types that :mod:`trust` lists are accepted, and the sizes that an archive claims are checked first.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def is_installed() -> bool:
 
 
 def _canonical(data: bytes) -> bytes:
-    """Return the same archive without what differs from run to run: addresses of objects, and times."""
+    """Return the archive without contents that differ from run to run: addresses of objects, and times."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     tree = json.loads(members.pop("schema.json"))

@@ -60,7 +60,7 @@ class Trust:
 
     @classmethod
     def of(cls, trusted: Trusted) -> Trust:
-        """Return what ``load`` was given."""
+        """Return the argument ``trusted`` of ``load`` as a set of names."""
         if trusted is True:
             return cls(None)
         if isinstance(trusted, str) or not all(isinstance(name, str) for name in trusted or ()):
@@ -94,7 +94,7 @@ def public_name(module: str, name: str) -> str:
 
 
 def is_modest(params: dict[str, Any]) -> bool:
-    """Whether these parameters ask for no more work than the rows explain."""
+    """Whether the work that these parameters request is proportional to the rows."""
     work = prod(value for name, value in params.items() if name in _WORK and type(value) is int and value > 0)
     are_small = all(_is_small(value) for name, value in params.items() if name not in _FREE)
     n_jobs = params.get("n_jobs")

@@ -103,7 +103,7 @@ def _takes_weights(estimator: Any) -> bool:
 
 
 def copy_counts(coreset: Coreset, epsilon: float, seed: int) -> Any:
-    """How often each point stands in an unweighted sample of about the size of the coreset.
+    """Return the number of copies of each point in an unweighted sample of about the size of the coreset.
 
     Copies are ``w / scale`` rounded at random by a uniform that belongs to the point; the scale is the mean weight
     rounded down to a power of ``1 + epsilon``. So a point's copies change only where its weight or the scale does.

@@ -57,9 +57,9 @@ class ClusteringProblem(Problem):
     """(k, z)-clustering: minimise distances of rows to the nearest of k centers, to the power z.
 
     With ``warm_start`` the solver starts from the current centers, and others replace them if they gain more, out of
-    sample, than ``churn_price`` times the share of labels that change. Models are then closer to each other.
-    In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up:
-    B ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
+    sample, than ``churn_price`` times the share of labels that change. Successive models are then closer to each other.
+    In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up: B
+    ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
     """
 
     sketch_type: ClassVar[type] = ClusteringSketch
@@ -211,7 +211,7 @@ class ClusteringProblem(Problem):
         return np.array_equal(old.points, new.points)
 
     def _with_ids_of(self, old: FloatArray, new: FloatArray, new_labels: IntArray | None, data: Snapshot) -> FloatArray:
-        """Return the new centers in the order of the old ones that they continue."""
+        """Return the new centers, each at the position of the old one whose id it takes over."""
         distances = np.sqrt(squared_distances(new, old))
         labels = _labels(data, new) if new_labels is None else new_labels
         shared = shared_weight(_labels(data, old), labels, data.coreset.weights, len(old))

@@ -303,7 +303,7 @@ def default_refresh(width: int) -> Geometric:
 
 
 def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> FloatArray:
-    """Return parameters (K, p) of several classes without what all share, which changes no probability."""
+    """Return parameters (K, p) of several classes minus their common part, which changes no probability."""
     if len(theta) == 1:
         return theta
     shared = theta.mean(axis=0)

@@ -101,7 +101,7 @@ class AnchoredSketch(AntitoneSketch):
         self._decide_size()
 
     def _decide_size(self) -> None:
-        """Choose the size while all rows are kept, when nothing depends on it yet."""
+        """Choose the size while all rows are kept, since nothing depends on it yet."""
         size, n_classes = self.settings.coreset_size, 0 if self.anchors is None else len(self.anchors.classes)
         if size is None or size == "theory":
             outputs = self.loss.n_outputs(n_classes)
@@ -123,7 +123,7 @@ class AnchoredSketch(AntitoneSketch):
         self._add_candidates(candidates)
 
     def _met(self, rows: Rows) -> FloatArray:
-        """Be ready for rows that may be the first, or the first of their class; return their coded targets."""
+        """Prepare for rows that may be the first of their class; return their encoded targets."""
         if self.anchors is None:
             known = expansion.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
             self.anchors = self._first_anchors(self._frame_of(rows), known)
@@ -144,7 +144,7 @@ class AnchoredSketch(AntitoneSketch):
         return anchors
 
     def _know(self, classes: expansion.Classes) -> None:
-        """Put all that is known in terms of these classes, the present ones among them."""
+        """Express the state in terms of these classes, which include the current ones."""
         old = self.anchors
         assert old is not None
         if classes == old.classes:

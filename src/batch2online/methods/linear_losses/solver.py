@@ -219,7 +219,7 @@ def _solved(
 
 
 def _constant_cost(sample: AnchoredSample, scale: float) -> float:
-    """Return the cost of the best constant model: the unit of accuracies."""
+    """Return the cost of the best constant model, relative to which tolerances are set."""
     rows = sample.anchored
     cost = float(rows.weights @ sample.loss.value(rows.design @ _constant(sample).T, rows.y, scale))
     return max(abs(cost), np.finfo(np.float64).tiny)

@@ -91,7 +91,7 @@ class Quantile(PredictorLoss):
         return float(scale * max(rows, 1.0) ** (-1 / 3))
 
     def gradient_scale(self, scale: Scale) -> Scale:
-        """Return next to none: gradients that are not smoothed have no remainder at their own model."""
+        """Return a tiny scale: gradients without smoothing have no remainder at their own model."""
         return 1e-6 * scale
 
     def _below(self, eta: FloatArray, y: FloatArray, scale: Scale) -> FloatArray:
