@@ -1,8 +1,9 @@
 """Keys of rows: strings or integers of the caller, by which rows are forgotten and late targets arrive.
 
 A key has the id of its row; that of a row that waits for its target has ``-1 - number`` of its question. Each entry has
-a checksum, and ``meta`` their number and sum: the first lookup after opening compares them all, so that a damaged key
-is an error and never a key that nobody has. A key that is removed leaves no trace in the file.
+a checksum, and ``meta`` holds the number and the sum of all checksums. The first lookup after opening verifies them, so
+that a damaged key raises an error instead of being reported as unknown. A key that is removed leaves no trace in the
+file.
 """
 
 from __future__ import annotations
