@@ -45,7 +45,7 @@ from batch2online.methods.linear_losses import problem as _linear_losses  # noqa
 from batch2online.results import ChangeEvent
 from batch2online.storage import journal, model_file, row_keys
 from batch2online.storage.disk_history import DiskHistory
-from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey
+from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey, intact
 from batch2online.storage.questions import Question, Questions, points_of
 from batch2online.storage.row_keys import Key, RowKeys
 from batch2online.storage.session import SYNCHRONOUS, Reopened, Session
@@ -520,7 +520,8 @@ class Durable:
         problem = rows.problem or self._model._stream.problem
         for number, content in answers.items():
             if number not in self._answerers:
-                self._answerers[number] = self._model._restored_answerer(content["answerer"])
+                with intact(self.path):
+                    self._answerers[number] = self._model._restored_answerer(content["answerer"])
             some = of == number
             losses[:, some] = losses_of_answers(problem, self._answerers[number], points[some], targets[some])
         if np.isnan(losses).any():
