@@ -232,9 +232,7 @@ class ClusteringTask(Task):
     def estimator(self) -> OnlineClustering:
         settings = self.settings
         own = settings.given("churn_price")
-        return OnlineClustering(
-            self._k("clusters"), z=settings.z, history=settings.history, **own, **settings.shared()
-        )
+        return OnlineClustering(self._k("clusters"), z=settings.z, history=settings.history, **own, **settings.shared())
 
     def title(self, width: int) -> str:
         return f"{self.settings.k} clusters (z = {self.settings.z:g}) in {width:,} columns"
