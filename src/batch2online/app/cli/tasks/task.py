@@ -37,7 +37,7 @@ class Task(ABC):
     labels : frozenset of ColumnType
         Column types that the task accepts as class labels.
     params : frozenset of str
-        Parameters of linear models that the task accepts.
+        Parameters of some tasks that this one accepts.
     """
 
     settings: Settings
@@ -55,7 +55,7 @@ class Task(ABC):
             raise DataError(f"--task {self.name} has no target: remove --target.")
         if self.settings.missing == "keep" and not self.accepts_missing():
             raise DataError("--missing keep needs an --estimator that accepts missing values.")
-        for name in self.settings.given(*_LINEAR):
+        for name in self.settings.given(*_LINEAR, "memory", "churn_price"):
             if name not in self.params:
                 raise DataError(f"--task {self.name} has no --{name.replace('_', '-')}: remove it.")
 
@@ -223,6 +223,7 @@ class ClusteringTask(Task):
     """k-means, or clustering with another power of the distance."""
 
     name = "clustering"
+    params = frozenset({"churn_price"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -230,7 +231,10 @@ class ClusteringTask(Task):
 
     def estimator(self) -> OnlineClustering:
         settings = self.settings
-        return OnlineClustering(self._k("clusters"), z=settings.z, history=settings.history, **settings.shared())
+        own = settings.given("churn_price")
+        return OnlineClustering(
+            self._k("clusters"), z=settings.z, history=settings.history, **own, **settings.shared()
+        )
 
     def title(self, width: int) -> str:
         return f"{self.settings.k} clusters (z = {self.settings.z:g}) in {width:,} columns"

@@ -87,6 +87,7 @@ class WrappedTask(Task):
     loss_name: ClassVar[str | None] = None
     """Loss of the estimator; None is the default loss of its kind."""
 
+    params = frozenset({"memory"})
     example: ClassVar[str] = "sklearn.ensemble.HistGradientBoostingRegressor"
 
     def __post_init__(self) -> None:
@@ -103,7 +104,8 @@ class WrappedTask(Task):
     def estimator(self) -> BatchToOnline:
         batch = self.batch()
         resample = hasattr(batch, "fit") and step_without_weights(batch) is not None
-        return BatchToOnline(batch, loss=self.loss_name, resample=resample, **self.settings.shared())
+        own = self.settings.given("memory")
+        return BatchToOnline(batch, loss=self.loss_name, resample=resample, **own, **self.settings.shared())
 
     def accepts_missing(self) -> bool:
         return self.settings.model is not None and input_support.accepts_missing(self.batch())
