@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+import batch2online
 from batch2online import BatchToOnline
 from batch2online._types import FloatArray
 from batch2online.app.cli.tasks.task import Table, Task
 from batch2online.app.inputs import DataError
-from batch2online.evaluate.losses import LogarithmicLoss
 from batch2online.frames.columns import ColumnType
 from batch2online.methods.any_estimator import input_support
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
@@ -138,7 +138,7 @@ class WrappedClassification(WrappedTask):
     example = "sklearn.ensemble.HistGradientBoostingClassifier"
 
     def loss(self) -> Any:
-        return LogarithmicLoss()
+        return batch2online.evaluate.losses.LogarithmicLoss()
 
     def count(self, y: Any) -> int:
         return len(np.unique(y))
