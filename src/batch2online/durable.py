@@ -45,7 +45,7 @@ from batch2online.methods.linear_losses import problem as _linear_losses  # noqa
 from batch2online.results import ChangeEvent
 from batch2online.storage import journal, model_file, row_keys
 from batch2online.storage.disk_history import DiskHistory
-from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey
+from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey, intact
 from batch2online.storage.questions import Question, Questions, points_of
 from batch2online.storage.row_keys import Key, RowKeys
 from batch2online.storage.session import SYNCHRONOUS, Reopened, Session
@@ -247,8 +247,14 @@ class Durable:
         """Return what the model offers to read: fitted attributes, and methods that change nothing."""
         is_fitted = name.endswith("_") and not name.startswith("_")
         if "_model" in vars(self) and (is_fitted or name in _READ):
-            return getattr(self._model, name)
+            return getattr(self._view(), name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _view(self) -> Any:
+        """Return the model as it is now: a call that learns in another thread does not change it meanwhile."""
+        view: Any = object.__new__(type(self._model))
+        vars(view).update(vars(self._model))
+        return view
 
     def __dir__(self) -> list[str]:
         """Return the names of this object, and those of the model that it offers to read."""
@@ -401,11 +407,11 @@ class Durable:
         at : float, optional
             When the rows were asked for, in whatever unit, for :meth:`expire`.
         """
-        return self._ask(lambda rows: self.model.predict(rows), X, keys, at)
+        return self._ask(lambda rows: self._view().predict(rows), X, keys, at)
 
     def predict_proba(self, X: Any, *, keys: Any = None, at: float | None = None) -> Any:
         """Return probabilities of classes as the model does; with keys, as :meth:`predict`."""
-        return self._ask(lambda rows: self.model.predict_proba(rows), X, keys, at)
+        return self._ask(lambda rows: self._view().predict_proba(rows), X, keys, at)
 
     def _ask(self, predict: Callable[[Any], Any], X: Any, keys: Any, at: float | None) -> Any:
         if keys is None:
@@ -514,7 +520,8 @@ class Durable:
         problem = rows.problem or self._model._stream.problem
         for number, content in answers.items():
             if number not in self._answerers:
-                self._answerers[number] = self._model._restored_answerer(content["answerer"])
+                with intact(self.path):
+                    self._answerers[number] = self._model._restored_answerer(content["answerer"])
             some = of == number
             losses[:, some] = losses_of_answers(problem, self._answerers[number], points[some], targets[some])
         if np.isnan(losses).any():

@@ -371,7 +371,7 @@ class Stream:
         return replace(self.map(lambda state: state.unordered(self.buffer_id, origin)), room=0)
 
     def check_all_rows_count(self, what: str) -> None:
-        """Refuse a stream in which old rows go, or whose half-life is selected."""
+        """Raise if the stream has a window, or if its half-life is selected automatically."""
         if not isinstance(self.learner, StreamState):
             kind = "a window" if self.learner.within == "the window" else 'half_life="auto"'
             raise ValueError(f"{what} is for estimators of all rows or of one half-life, not for {kind}.")

@@ -49,16 +49,16 @@ ONE_MACHINE = {
     OnlineRegression: ({}, {
         "loss": ["squared"], "alpha": [0.0], "epsilon": [0.2], "coreset_size": [100, "theory", "audit"],
         "refresh": POLICIES, "solve": ["exact", "coreset"], "fit_intercept": [False], "score_targets": [False],
-        **SHARED,
+        "columns": ["auto"], **SHARED,
     }),
     OnlineLowRank: ({"n_components": 2}, {
         "n_components": [1, 3], "center": [True], "epsilon": [0.2], "coreset_size": [100, "audit"],
-        "refresh": POLICIES, "solve": ["exact", "coreset"], "basis": ["variance"], **SHARED,
+        "refresh": POLICIES, "solve": ["exact", "coreset"], "basis": ["variance"], "columns": ["auto"], **SHARED,
     }),
     OnlineClustering: ({"n_clusters": 3, "coreset_size": 200}, {
         "n_clusters": [1, 5], "z": [1.0, 1.5, 3.0], "stages": [2], "history": ["memory"], "epsilon": [0.2],
         "coreset_size": [None, "theory"], "refresh": POLICIES[:3], "solve": ["coreset"], "warm_start": [False],
-        **SHARED,
+        "churn_price": [0.0], "columns": ["auto"], **SHARED,
     }),
     BatchToOnline: ({"estimator": Ridge(), "refresh": DOUBLING, "coreset": coresets.Leverage, "coreset_size": 200}, {
         "estimator": [DecisionTreeRegressor(max_depth=2), HuberRegressor()],
@@ -77,7 +77,7 @@ ANY_PARTITIONS = {
     }),
     OnlineClassifier: ({"coreset_size": 200}, {
         "alpha": [1.0], "l1_ratio": [0.5], "class_weight": [{"high": 2.0}, "balanced"], "epsilon": [0.3],
-        "coreset_size": [None], "refresh": POLICIES[:2], "fit_intercept": [False], **SHARED,
+        "coreset_size": [None], "refresh": POLICIES[:2], "fit_intercept": [False], "columns": ["auto"], **SHARED,
     }),
     OnlineClustering: ({"n_clusters": 3, "coreset_size": 200, "history": "coreset"}, {
         "z": [1.0], "stages": [2], "solve": ["coreset"], "refresh": POLICIES[:2], "epsilon": [0.1],

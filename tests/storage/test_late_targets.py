@@ -11,7 +11,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from batch2online import BatchToOnline, Durable, OnlineClassifier, OnlineClustering, OnlineRegression
 from batch2online.refresh import Geometric
-from batch2online.storage.errors import DuplicateKey, StoreCorrupted, UnknownKey
+from batch2online.storage.errors import DuplicateKey, StoreCorrupted, StoreError, UnknownKey
+from batch2online.storage.tree import CheckpointError
 from state_bytes import serialise
 
 RNG = np.random.default_rng(0)
@@ -305,3 +306,29 @@ def test_damage_is_noticed(damage, path):
         with pytest.raises(StoreCorrupted, match="damaged"):
             durable.label([1], [2.0])
         assert durable.n_seen_ == 100
+
+
+@pytest.mark.slow
+def test_flipped_bits_are_noticed_or_harmless(path):
+    make, y = ESTIMATORS["regression"]
+    with Durable(path, make(), durability="os") as durable:
+        durable.partial_fit(X[:60], y[:60], keys=[f"row {i}" for i in range(60)])
+        durable.predict(X[60:90], keys=range(60, 90))
+    content, rng, outcomes = path.read_bytes(), np.random.default_rng(0), set()
+    with Durable.open(path) as durable:
+        expected = durable.label(range(60, 90), y[60:90]).regret_
+    used = np.flatnonzero(np.frombuffer(content, dtype=np.uint8))
+    for at in rng.choice(used, 80):
+        flipped = bytearray(content)
+        flipped[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(flipped)
+        try:
+            with Durable.open(path) as durable:
+                assert len(durable._keys.find([f"row {i}" for i in range(60)])) == 60
+                durable.label(range(60, 90), y[60:90])
+                found = durable.regret_
+            assert found == expected
+            outcomes.add("harmless")
+        except (StoreError, CheckpointError):
+            outcomes.add("noticed")
+    assert "noticed" in outcomes

@@ -48,10 +48,16 @@ class Questions:
     @property
     def n_asked(self) -> int:
         """Number of the next question."""
-        return int(self._database.meta.get("questions", 0))
+        return self._count("questions")
 
     def __len__(self) -> int:
-        return int(self._database.meta.get("waiting", 0))
+        return self._count("waiting")
+
+    def _count(self, name: str) -> int:
+        found = self._database.meta.get(name, 0)
+        if type(found) is not int or found < 0:
+            raise StoreCorrupted(f"{self._database.path} is damaged: its number of {name} rows is {str(found)[:40]}.")
+        return found
 
     # -- what has answered ----------------------------------------------------------------------------
 
@@ -66,7 +72,7 @@ class Questions:
         known = self._database.select("SELECT number FROM answer WHERE sha256 = ?", (digest,))
         if known:
             return int(known[0][0])
-        number: int = meta["answers"]
+        number = self._count("answers")
         self._database.run("INSERT INTO answer VALUES (?, 0, ?, ?)", (number, digest, packed))
         meta["answers"] = number + 1
         return number
@@ -84,6 +90,8 @@ class Questions:
             raise StoreCorrupted(f"{self._database.path} is damaged: a model that has answered is missing or changed.")
         with intact(self._database.path):
             content: dict[str, Any] = _unpacked(found[0][1])
+            if content.keys() != {"answerer", "schema"}:
+                raise StoreCorrupted(f"{self._database.path} is damaged: an answer has {sorted(content)[:5]}.")
             return content
 
     def replace_answer(self, number: int, content: dict[str, Any]) -> None:

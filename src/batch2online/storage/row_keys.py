@@ -1,8 +1,9 @@
 """Keys of rows: strings or integers of the caller, by which rows are forgotten and late targets arrive.
 
 A key has the id of its row; that of a row that waits for its target has ``-1 - number`` of its question. Each entry has
-a checksum, and ``meta`` their number and sum: the first lookup after opening compares them all, so that a damaged key
-is an error and never a key that nobody has. A key that is removed leaves no trace in the file.
+a checksum, and ``meta`` holds the number and the sum of all checksums. The first lookup after opening verifies them, so
+that a damaged key raises an error instead of being reported as unknown. A key that is removed leaves no trace in the
+file.
 """
 
 from __future__ import annotations
@@ -66,8 +67,14 @@ class RowKeys:
         self._is_compared = False
 
     def __len__(self) -> int:
-        count: int = self._database.meta.get("row_keys", [0, 0])[0]
-        return count
+        return self._sums()[0]
+
+    def _sums(self) -> tuple[int, int]:
+        """Return the number of keys and the sum of their checksums."""
+        found = self._database.meta.get("row_keys", [0, 0])
+        if not (isinstance(found, list) and len(found) == 2 and all(type(each) is int and each >= 0 for each in found)):
+            raise StoreCorrupted(f"{self._database.path} is damaged: its number of keys is {str(found)[:40]}.")
+        return found[0], found[1]
 
     def find(self, keys: Sequence[Key]) -> dict[Key, int]:
         """Return the ids of those keys that the file has."""
@@ -123,7 +130,7 @@ class RowKeys:
         self._count(-len(found), -sum(_crc(key, place) for key, place in found.items()))
 
     def _count(self, n: int, total: int) -> None:
-        count, before = self._database.meta.get("row_keys", [0, 0])
+        count, before = self._sums()
         self._database.meta["row_keys"] = [count + n, before + total]
 
     def _compare_all(self) -> None:
@@ -136,7 +143,7 @@ class RowKeys:
                 count, total = count + len(some), total + sum(crc for *_, crc in some)
                 for entry in some:
                     self._intact(*entry)
-            if [count, total] != self._database.meta["row_keys"]:
+            if (count, total) != self._sums():
                 raise StoreCorrupted(f"{self._database.path} is damaged: keys of rows are missing.")
         self._is_compared = True
 

@@ -139,6 +139,8 @@ learner = options(
     _number("--l1-ratio", "Elastic-net mixing: 0 is an L2, 1 an L1 penalty.", click.FloatRange(0, 1)),
     _number("--epsilon", "Relative error of the coreset.", click.FloatRange(0, min_open=True)),
     _count("--coreset-size", "Expected number of rows in the coreset, instead of --epsilon."),
+    click.option("--memory", metavar="SIZE", help="Memory for the rows that --estimator keeps. Default: 512MB."),
+    _number("--churn-price", "Gain in loss, as a share, that a change of all cluster labels must bring."),
     click.option("--refresh", metavar="POLICY", help=_REFRESH),
     click.option("--half-life", metavar="N|auto", help="Number of rows after which the weight of a row halves."),
     _count("--window", "Learn from the last N rows only."),

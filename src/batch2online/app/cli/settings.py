@@ -38,6 +38,8 @@ class Settings(FileFormat):
     standardize: bool = False
     epsilon: float | None = None
     coreset_size: int | None = None
+    memory: str | None = None
+    churn_price: float | None = None
     refresh: str | None = None
     half_life: str | None = None
     window: int | None = None

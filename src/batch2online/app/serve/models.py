@@ -144,8 +144,8 @@ class ServedModel:
         rows = self._in_order(table)
         if keys is not None:
             return self.durable.predict(rows, keys=keys, at=time.time())
-        model = self.durable.model
-        return getattr(model, method or ("predict" if hasattr(model, "predict") else "transform"))(rows)
+        default = "predict" if hasattr(self.durable.model, "predict") else "transform"
+        return getattr(self.durable, method or default)(rows)
 
     def label(self, table: pa.Table, column: str, key: str | None) -> int:
         """Learn rows that wait for their targets; return their number."""

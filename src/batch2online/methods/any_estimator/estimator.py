@@ -130,8 +130,8 @@ class BatchToOnline(Labelled):
 
     Attributes
     ----------
-    model_ : the current model, a fitted estimator or the return value of the function n_seen_, n_changes_, changes_,
-    coreset_, regret_, timings_
+    model_ : the current model, a fitted estimator or the return value of the function
+    n_seen_, n_changes_, changes_, coreset_, regret_, timings_
         Rows seen; changes of the model and their reasons; the coreset; loss against the best model known; seconds and
         rows of refits.
 

@@ -177,7 +177,7 @@ class _Walk:
         if key is not None:
             size = self.sizes[key] = max(size, known)
         if size > _MOST_VISITS * self.nodes:
-            raise UnusableError("parts of it are in too many places.")
+            raise UnusableError("its parts refer to each other too often.")
         return size
 
     def _visit_node(self, node: dict[str, Any], is_new: bool) -> None:

@@ -26,7 +26,6 @@ from batch2online.app.cli.files import json_text, write_csv
 from batch2online.app.cli.run.result import change_record
 from batch2online.app.cli.run.state import INPUT
 from batch2online.app.report.context import RunTime
-from batch2online.app.report.page import run_report
 from batch2online.storage import model_file
 from batch2online.storage.system import sync_path
 
@@ -79,6 +78,13 @@ def _exchange(staging: Path, folder: Path) -> bool:
         return False
     staging.chmod(folder.stat().st_mode & 0o7777)
     return bool(rename(_HERE, os.fsencode(staging), _HERE, os.fsencode(folder), _EXCHANGE) == 0)
+
+
+def run_report(model: Any, result: dict[str, Any], run_time: RunTime | None) -> str:
+    """Return the report of a run as a page."""
+    from batch2online.app.report import page  # imports matplotlib
+
+    return page.run_report(model, result, run_time)
 
 
 FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from batch2online import OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, datasets
+import batch2online
+from batch2online import datasets
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import Settings
 from batch2online.app.inputs import DataError
 from batch2online.datasets import NamedTable, synthetic
-from batch2online.evaluate.losses import LogarithmicLoss, PredictorLosses
 from batch2online.frames.columns import ColumnType
 
 _LINEAR = ("loss", "alpha", "l1_ratio", "quantile", "power", "delta", "class_weight")
@@ -37,7 +37,7 @@ class Task(ABC):
     labels : frozenset of ColumnType
         Column types that the task accepts as class labels.
     params : frozenset of str
-        Parameters of linear models that the task accepts.
+        Parameters of some tasks that this one accepts.
     """
 
     settings: Settings
@@ -55,7 +55,7 @@ class Task(ABC):
             raise DataError(f"--task {self.name} has no target: remove --target.")
         if self.settings.missing == "keep" and not self.accepts_missing():
             raise DataError("--missing keep needs an --estimator that accepts missing values.")
-        for name in self.settings.given(*_LINEAR):
+        for name in self.settings.given(*_LINEAR, "memory", "churn_price"):
             if name not in self.params:
                 raise DataError(f"--task {self.name} has no --{name.replace('_', '-')}: remove it.")
 
@@ -147,8 +147,8 @@ class RegressionTask(Task):
         if settings.l1_ratio is not None and settings.alpha is None:
             raise DataError("--l1-ratio needs --alpha, the regularization strength.")
 
-    def estimator(self) -> OnlineRegression:
-        return OnlineRegression(**self.settings.given(*self.params), **self.settings.shared())
+    def estimator(self) -> batch2online.OnlineRegression:
+        return batch2online.OnlineRegression(**self.settings.given(*self.params), **self.settings.shared())
 
     def title(self, width: int) -> str:
         loss, level = self.settings.loss, self.settings.quantile or 0.5
@@ -165,7 +165,7 @@ class RegressionTask(Task):
     def loss(self) -> Any:
         if self.settings.loss in (None, "squared"):
             return "squared"
-        return PredictorLosses(scale=_SCALE, **self.settings.given(*self.params))
+        return batch2online.evaluate.losses.PredictorLosses(scale=_SCALE, **self.settings.given(*self.params))
 
     def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
         """Standardize targets, as gradient methods need it; targets with a domain are only scaled."""
@@ -192,14 +192,14 @@ class ClassificationTask(Task):
     labels = frozenset({ColumnType.STRING, ColumnType.NUMBER})
     params = frozenset({"alpha", "l1_ratio", "class_weight"})
 
-    def estimator(self) -> OnlineClassifier:
-        return OnlineClassifier(**self.settings.given(*self.params), **self.settings.shared())
+    def estimator(self) -> batch2online.OnlineClassifier:
+        return batch2online.OnlineClassifier(**self.settings.given(*self.params), **self.settings.shared())
 
     def title(self, width: int) -> str:
         return f"logistic regression of {self.settings.target} on {width:,} features"
 
-    def loss(self) -> LogarithmicLoss:
-        return LogarithmicLoss()
+    def loss(self) -> Any:
+        return batch2online.evaluate.losses.LogarithmicLoss()
 
     def count(self, y: Any) -> int:
         return len(np.unique(y))
@@ -223,14 +223,18 @@ class ClusteringTask(Task):
     """k-means, or clustering with another power of the distance."""
 
     name = "clustering"
+    params = frozenset({"churn_price"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._k("clusters")
 
-    def estimator(self) -> OnlineClustering:
+    def estimator(self) -> batch2online.OnlineClustering:
         settings = self.settings
-        return OnlineClustering(self._k("clusters"), z=settings.z, history=settings.history, **settings.shared())
+        own = settings.given("churn_price")
+        return batch2online.OnlineClustering(
+            self._k("clusters"), z=settings.z, history=settings.history, **own, **settings.shared()
+        )
 
     def title(self, width: int) -> str:
         return f"{self.settings.k} clusters (z = {self.settings.z:g}) in {width:,} columns"
@@ -248,8 +252,8 @@ class LowRankTask(Task):
         super().__post_init__()
         self._k("components")
 
-    def estimator(self) -> OnlineLowRank:
-        return OnlineLowRank(self._k("components"), **self.settings.shared())
+    def estimator(self) -> batch2online.OnlineLowRank:
+        return batch2online.OnlineLowRank(self._k("components"), **self.settings.shared())
 
     def title(self, width: int) -> str:
         return f"rank-{self.settings.k} approximation of {width:,} columns"

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+import batch2online
 from batch2online import BatchToOnline
 from batch2online._types import FloatArray
 from batch2online.app.cli.tasks.task import Table, Task
 from batch2online.app.inputs import DataError
-from batch2online.evaluate.losses import LogarithmicLoss
 from batch2online.frames.columns import ColumnType
 from batch2online.methods.any_estimator import input_support
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
@@ -87,6 +87,7 @@ class WrappedTask(Task):
     loss_name: ClassVar[str | None] = None
     """Loss of the estimator; None is the default loss of its kind."""
 
+    params = frozenset({"memory"})
     example: ClassVar[str] = "sklearn.ensemble.HistGradientBoostingRegressor"
 
     def __post_init__(self) -> None:
@@ -103,7 +104,8 @@ class WrappedTask(Task):
     def estimator(self) -> BatchToOnline:
         batch = self.batch()
         resample = hasattr(batch, "fit") and step_without_weights(batch) is not None
-        return BatchToOnline(batch, loss=self.loss_name, resample=resample, **self.settings.shared())
+        own = self.settings.given("memory")
+        return BatchToOnline(batch, loss=self.loss_name, resample=resample, **own, **self.settings.shared())
 
     def accepts_missing(self) -> bool:
         return self.settings.model is not None and input_support.accepts_missing(self.batch())
@@ -136,7 +138,7 @@ class WrappedClassification(WrappedTask):
     example = "sklearn.ensemble.HistGradientBoostingClassifier"
 
     def loss(self) -> Any:
-        return LogarithmicLoss()
+        return batch2online.evaluate.losses.LogarithmicLoss()
 
     def count(self, y: Any) -> int:
         return len(np.unique(y))
