@@ -572,6 +572,7 @@ class Durable:
             def carry_out() -> None:
                 self._in_batch = True
                 found.append(calls())
+                self._check_batch()
 
             try:
                 self._carry_out(carry_out)
@@ -687,8 +688,7 @@ class Durable:
     def _carry_out(self, act: Callable[[], object], counts: bool = True) -> None:
         """Carry out a call on the model and on the file, or on neither."""
         self._session.check_usable()
-        if self._in_batch and not self._database.in_transaction:
-            raise StoreError(f"The calls of this batch on {self.path.name} were undone, since one of them has failed.")
+        self._check_batch()
         if self._settings != self._model._inner_settings():
             raise StoreError(
                 f"The estimator inside the model of {self.path.name} was changed from {self._settings} to "
@@ -716,6 +716,11 @@ class Durable:
             raise
         finally:
             self._acting = acting
+
+    def _check_batch(self) -> None:
+        """Refuse to continue a batch that SQLite has undone as a whole, such as on a full disk."""
+        if self._in_batch and not self._database.in_transaction:
+            raise StoreError(f"The calls of this batch on {self.path.name} were undone, since one of them has failed.")
 
     def _undo(self, model: dict[str, Any], answerers: dict[int, Any]) -> None:
         self._model.__dict__, self._answerers = model, answerers

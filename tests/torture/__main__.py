@@ -15,6 +15,7 @@ from torture.forgetting import forgetting
 from torture.late import late_targets
 from torture.machine import state_machine
 from torture.readers import readers
+from torture.requests import malformed
 
 COUNTED = {
     "kills": (kills.durables, 3500),
@@ -33,6 +34,7 @@ COUNTED = {
     "readers": (readers, 100_000),
     "forged": (forged.campaign, 10_000),
     "bad-input": (bad_input.campaign, 20_000),
+    "malformed-requests": (malformed, 10_000),
     "bad-tables": (bad_tables.campaign, 1_500),
 }
 COMPLETE = {

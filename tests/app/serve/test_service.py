@@ -2,7 +2,10 @@
 
 import io
 import json
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +18,13 @@ from starlette.testclient import TestClient
 
 from batch2online import Durable, OnlineRegression
 from batch2online.app.serve.access import Tokens, is_loopback
-from batch2online.app.serve.models import ServedModel
+from batch2online.app.serve.models import ModelFolder, ServedModel
+from batch2online.app.serve.problems import RequestError
 from batch2online.app.serve.service import create_app
+from batch2online.storage.errors import StoreError
+from state_bytes import serialise
+from torture.requests import UNANSWERED, malformed
+from torture.server import Server
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1_000, 3))
@@ -202,6 +210,10 @@ def test_other_errors_are_sentences(learned):
     detail(learned.post("/models/price/learn", content=b"{", headers={"content-type": "application/json"}), 422)
     detail(learned.get("/models/other"), 404)
     detail(learned.get("/models/price/changes?since=x"), 422)
+    assert "Not Found" in detail(learned.get("/nothing"), 404)
+    response = learned.delete("/models/price")
+    detail(response, 405)
+    assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD", "PUT"}
     learned.put("/models/new", json=REGRESSION)
     assert "no rows yet" in detail(learned.post("/models/new/predict", json=[{"a": 1}]), 409)
 
@@ -242,6 +254,37 @@ def test_a_crowded_model_says_when_to_come_back(learned, monkeypatch):
     first.join()
     detail(response, 429)
     assert response.headers["retry-after"] == "1"
+
+
+def test_calls_that_wait_together_are_one_transaction(tmp_path):
+    model, _ = ModelFolder(tmp_path).create("price", REGRESSION)
+    go, table = threading.Event(), pa.Table.from_pylist
+    model.submit(lambda: go.wait(10))
+    calls = [ROWS[:10], [{"a": 1.0, "y": 1.0}], ROWS[10:15], [ROWS[15] | {"y": "x"}], ROWS[15:20]]
+    futures = [model.submit(lambda rows=rows: model.learn(table(rows), None, None)) for rows in calls]
+    before = model.durable._session.n_calls
+    go.set()
+    assert [futures[i].result(10) for i in (0, 2, 4)] == [(0, 9), (10, 14), (15, 19)]
+    for i, said in ((1, "missing"), (3, "y")):
+        with pytest.raises((RequestError, ValueError), match=said):
+            futures[i].result(10)
+    assert model.durable._session.n_calls - before <= 2
+    model.close()
+    with Durable.open(tmp_path / "price.b2o") as durable, Durable(tmp_path / "other.b2o", _like(durable)) as other:
+        other.partial_fit(table(ROWS[:20]).select(["a", "b", "c"]), Y[:20])
+        assert serialise(durable.model._state()) == serialise(other.model._state())
+
+
+def _like(durable):
+    return OnlineRegression(**durable.get_params())
+
+
+def test_a_group_that_cannot_be_committed_fails_as_a_whole(learned, monkeypatch):
+    def fail(*_):
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(Durable, "batch", fail)
+    assert "disk is full" in detail(learned.post("/models/price/learn", json=ROWS[:1]), 503)
 
 
 def test_tokens_decide_who_reads_and_who_writes(tmp_path):
@@ -299,3 +342,30 @@ def test_the_file_is_an_ordinary_model(tmp_path):
         client.post("/models/price/learn", json=ROWS)
     with Durable.open(tmp_path / "price.b2o") as durable:
         assert durable.n_seen_ == 1_000
+
+
+@pytest.mark.slow
+def test_malformed_requests_get_sentences():
+    assert set(malformed(200)) <= {"200", "201", "400", "403", "404", "405", "409", "415", "422", *UNANSWERED}
+
+
+@pytest.mark.full
+def test_the_service_keeps_to_its_description(tmp_path):
+    """Which columns a model has is not in the description, so valid requests may be refused."""
+    pytest.importorskip("schemathesis", reason="needs schemathesis")
+    server = Server(tmp_path / "models")
+    server.start()
+    server.wait()
+    try:
+        server.ask("PUT", "/models/price", REGRESSION)
+        server.ask("POST", "/models/price/learn", ROWS)
+        command = [
+            Path(sys.executable).with_name("schemathesis"),
+            "run",
+            f"http://127.0.0.1:{server.port}/openapi.json",
+        ]
+        options = ["--exclude-checks", "positive_data_acceptance", "--max-examples", "30", "--no-color"]
+        done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stdout[-5_000:]
+    finally:
+        server.terminate()

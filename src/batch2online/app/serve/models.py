@@ -9,7 +9,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -39,6 +39,9 @@ OPTIONS = {
 MAX_WAITING = 1_000
 """Calls that may wait for a model to learn; further ones are told to come later."""
 
+GROUP = 64
+"""Calls that wait together and are committed as one transaction, at most."""
+
 
 class ServedModel:
     """One model: its file, its settings, and the calls that wait for it.
@@ -56,6 +59,7 @@ class ServedModel:
         self.durable = Durable(path, _estimator(settings, allowed))
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=path.stem)
         self._n_waiting = 0
+        self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self.rates: deque[tuple[float, int]] = deque(maxlen=120)
         self.errors: deque[str] = deque(maxlen=5)
         self._regret: tuple[int, Any] | None = None
@@ -87,16 +91,39 @@ class ServedModel:
         return self._n_waiting
 
     async def act(self, call: Callable[[], Result]) -> Result:
-        """Carry out a call that changes the model, after those before it."""
+        """Carry out a call that changes the model, after those before it; return when it is committed."""
         if self._n_waiting >= MAX_WAITING:
             raise RequestError(
                 429, f"{MAX_WAITING} calls wait for {self.name} already: send this one later.", retry_after="1"
             )
         self._n_waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+            return await asyncio.wrap_future(self.submit(call))
         finally:
             self._n_waiting -= 1
+
+    def submit(self, call: Callable[[], Result]) -> Future[Result]:
+        """Append a call to those that wait; its result is set when it is committed."""
+        future: Future[Result] = Future()
+        self._waiting.append((call, future))
+        self._thread.submit(self._commit_group)
+        return future
+
+    def _commit_group(self) -> None:
+        """Carry out calls that wait as one transaction; one that raises is undone by itself."""
+        taken = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
+        group = [(call, future) for call, future in taken if future.set_running_or_notify_cancel()]
+        if not group:
+            return
+        try:
+            outcomes = self.durable.batch(lambda: [_outcome(call) for call, _ in group])
+        except Exception as error:
+            outcomes = [(None, error)] * len(group)
+        for (_, future), (result, failure) in zip(group, outcomes, strict=True):
+            if failure is None:
+                future.set_result(result)
+            else:
+                future.set_exception(failure)
 
     def learn(self, table: pa.Table, key: str | None, column: str | None) -> tuple[int, int]:
         """Learn rows; return the ids of the first and the last one. Called in the thread of the model."""
@@ -291,6 +318,14 @@ def _check_types(given: dict[str, Any]) -> None:
 def _has_type(value: Any, expected: str) -> bool:
     kinds: tuple[type, ...] = (int,) if "int" in expected else (int, float) if "float" in expected else (str,)
     return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Return the result of a call, or what it raised."""
+    try:
+        return call(), None
+    except Exception as error:
+        return None, error
 
 
 def _taken(table: pa.Table, column: str | None) -> tuple[list[Any] | None, pa.Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -43,10 +43,14 @@ def openapi() -> dict[str, Any]:
         inference.InferRequest,
         ProblemBody,
     ]
-    rows, settings = list[Row], dict[str, Any]
+    some = msgspec.Meta(min_length=1)
+    rows, settings = Annotated[list[Annotated[Row, some]], some], dict[str, Any]
     (row_schema, settings_schema, *refs), components = msgspec.json.schema_components(
         [rows, settings, *types], ref_template="#/components/schemas/{name}"
     )
+    components["Forget"]["oneOf"] = [
+        {"required": [name], "properties": {name: {"type": "array"}}} for name in ("ids", "keys")
+    ]
     ref = {kind.__name__: found for kind, found in zip(types, refs, strict=True)}
 
     def operation(summary: str, result: Any, body: Any = None, *parameters: Any, status: str = "200") -> dict[str, Any]:

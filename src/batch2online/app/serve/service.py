@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -36,7 +37,7 @@ from batch2online.app.serve.messages import (
 )
 from batch2online.app.serve.metrics import Metrics
 from batch2online.app.serve.models import ModelFolder, ServedModel
-from batch2online.app.serve.problems import RequestError, on_error, on_request_error
+from batch2online.app.serve.problems import RequestError, on_error, on_http_exception, on_request_error
 from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey
 
 MAX_BYTES = 64 * 2**20
@@ -78,7 +79,7 @@ def create_app(
         service.stop.set()
         await asyncio.to_thread(service.models.close)
 
-    handlers: Any = {RequestError: on_request_error, Exception: on_error}
+    handlers: Any = {RequestError: on_request_error, HTTPException: on_http_exception, Exception: on_error}
     guard = Middleware(Guard, tokens=tokens, max_bytes=max_bytes)
     return Starlette(routes=service.routes(), middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
 
@@ -96,7 +97,6 @@ class Service:
     def routes(self) -> list[Route]:
         """Return the addresses and their handlers."""
         of_model = {
-            ("GET", ""): self._info,
             ("POST", "/learn"): self._learn,
             ("POST", "/predict"): self._predict,
             ("POST", "/label"): self._label,
@@ -110,7 +110,7 @@ class Service:
             Route(f"/models/{{name}}{path}", partial(self._of_model, handler), methods=[method])
             for (method, path), handler in of_model.items()
         ]
-        routes.append(Route("/models/{name}", self._create, methods=["PUT"]))
+        routes.append(Route("/models/{name}", self._model, methods=["GET", "PUT"]))
         routes += [
             Route("/", live.page),
             Route("/events", partial(live.events, self.models, self.stop)),
@@ -119,6 +119,11 @@ class Service:
             Route("/openapi.json", self._openapi),
         ]
         return routes + inference.routes(self.models, self.max_bytes)
+
+    async def _model(self, request: Request) -> Response:
+        if request.method == "PUT":
+            return await self._create(request)
+        return await self._of_model(self._info, request)
 
     async def _of_model(self, handler: Any, request: Request) -> Response:
         """Answer a request about one model; errors of the model become problems."""
