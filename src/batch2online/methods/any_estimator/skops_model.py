@@ -68,7 +68,7 @@ def _canonical(data: bytes) -> bytes:
 
 
 def _renumbered(tree: Any, numbers: dict[int, int]) -> dict[str, str]:
-    """Give the objects of a tree numbers in the order in which they stand there; return the new names of files."""
+    """Assign numbers to the objects of a tree in their order of appearance; return the new names of files."""
     names: dict[str, str] = {}
     if isinstance(tree, dict):
         if isinstance(tree.get("__id__"), int):
