@@ -16,6 +16,7 @@ from torture.late import late_targets
 from torture.machine import state_machine
 from torture.readers import readers
 from torture.requests import malformed
+from torture.served_kills import served
 
 COUNTED = {
     "kills": (kills.durables, 3500),
@@ -34,6 +35,7 @@ COUNTED = {
     "readers": (readers, 100_000),
     "forged": (forged.campaign, 10_000),
     "bad-input": (bad_input.campaign, 20_000),
+    "kills-of-the-service": (served, 500),
     "malformed-requests": (malformed, 10_000),
     "bad-tables": (bad_tables.campaign, 1_500),
 }

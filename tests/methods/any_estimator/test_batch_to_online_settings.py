@@ -185,7 +185,7 @@ def test_costs_of_many_rows_without_weights_are_estimated_on_some_of_them():
 
 @pytest.mark.parametrize(
     "estimator",
-    [KNeighborsRegressor(), make_pipeline(PCA(2), Ridge()), GaussianMixture(2), AgglomerativeClustering(2)],
+    [KNeighborsRegressor(), make_pipeline(PCA(2), Ridge()), GaussianMixture(2)],
 )
 def test_without_sample_weight_the_error_names_the_remedy(estimator):
     with pytest.raises(TypeError, match=r"takes no sample_weight.*pass resample=True"):

@@ -415,6 +415,13 @@ def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_jso
 @_count("--max-models", "Maximum number of models.", default=100)
 @_count("--max-megabytes", "Maximum size of a request.", default=64)
 @_list("--estimators", "Packages whose estimators requests may name. Default: sklearn.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="URL",
+    help="Queue to learn from: redis://HOST/STREAM?model=NAME or kafka://HOST/TOPIC?model=NAME. May be repeated.",
+)
 def serve(models: Path, host: str, port: int, token_file: Path | None, **limits: Any) -> None:
     """Serve the models in a folder over HTTP, and let them learn.
 

@@ -66,6 +66,11 @@ def _from_lines(body: bytes) -> pa.Table:
     return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()])
 
 
+def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
+    """Return rows that came one by one, each a JSON object."""
+    return _from_rows([_decode_row(content) for content in contents])
+
+
 def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return rows as columns; a name that is missing in a row is a missing value there."""
     names = dict.fromkeys(name for row in rows for name in row)

@@ -125,12 +125,14 @@ class ServedModel:
             else:
                 future.set_exception(failure)
 
-    def learn(self, table: pa.Table, key: str | None, column: str | None) -> tuple[int, int]:
+    def learn(
+        self, table: pa.Table, key: str | None, column: str | None, source: tuple[str, Any] | None = None
+    ) -> tuple[int, int]:
         """Learn rows; return the ids of the first and the last one. Called in the thread of the model."""
         keys, table = _taken(table, column)
         targets, rows = self._split(table)
         first = self.durable.next_id
-        self.durable.partial_fit(self._in_order(rows), targets, keys=keys, key=key)
+        self.durable.partial_fit(self._in_order(rows), targets, keys=keys, key=key, source=source)
         self.rates.append((time.monotonic(), self.n_seen))
         return first, self.durable.next_id - 1
 

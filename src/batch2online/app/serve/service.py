@@ -38,6 +38,7 @@ from batch2online.app.serve.messages import (
 from batch2online.app.serve.metrics import Metrics
 from batch2online.app.serve.models import ModelFolder, ServedModel
 from batch2online.app.serve.problems import RequestError, on_error, on_http_exception, on_request_error
+from batch2online.app.serve.queues import Address, QueueReader
 from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey
 
 MAX_BYTES = 64 * 2**20
@@ -55,6 +56,7 @@ def create_app(
     max_bytes: int = MAX_BYTES,
     max_models: int = 100,
     estimators: tuple[str, ...] = ("sklearn",),
+    sources: tuple[str, ...] = (),
 ) -> Starlette:
     """Return the application for the models of a folder.
 
@@ -70,13 +72,21 @@ def create_app(
         How many models there may be.
     estimators : tuple of str
         Packages whose estimators ``PUT /models/NAME`` may name.
+    sources : tuple of str
+        Queues from which models learn, as ``redis://HOST/STREAM?model=NAME``; see
+        :mod:`batch2online.app.serve.queues`.
     """
     service = Service(ModelFolder(Path(folder), max_models, estimators), max_bytes)
+    readers = [QueueReader(Address.parse(source), service.models) for source in sources]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        for reader in readers:
+            reader.start()
         yield
         service.stop.set()
+        for reader in readers:
+            await asyncio.to_thread(reader.end)
         await asyncio.to_thread(service.models.close)
 
     handlers: Any = {RequestError: on_request_error, HTTPException: on_http_exception, Exception: on_error}

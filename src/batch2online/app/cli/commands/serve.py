@@ -18,6 +18,7 @@ def serve(
     max_models: int,
     max_megabytes: int,
     estimators: tuple[str, ...],
+    sources: tuple[str, ...] = (),
 ) -> None:
     """Serve the models of a folder until the process is told to end."""
     try:
@@ -39,6 +40,7 @@ def serve(
         max_bytes=max_megabytes * 2**20,
         max_models=max_models,
         estimators=estimators or ("sklearn",),
+        sources=sources,
     )
     click.echo(f"Serving {models} at http://{host}:{port}/ (Ctrl-C ends)", err=True)
     uvicorn.run(
