@@ -45,7 +45,7 @@ myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]  # of the gallery's settings, which hold a class
 
-# Inventories come over the network, so links to other projects need INTERSPHINX=1; Read the Docs sets it.
+# Inventories come over the network, so links to other projects need the variable INTERSPHINX, or Read the Docs.
 intersphinx_mapping = (
     {
         "python": ("https://docs.python.org/3", None),
@@ -56,7 +56,7 @@ intersphinx_mapping = (
         "matplotlib": ("https://matplotlib.org/stable", None),
         "dask": ("https://docs.dask.org/en/stable", None),
     }
-    if (os.environ.get("INTERSPHINX") or os.environ.get("READTHEDOCS")) == "1"
+    if {"INTERSPHINX", "READTHEDOCS"} & os.environ.keys()
     else {}
 )
 
