@@ -96,7 +96,7 @@ def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
     assert run_safely([*words, "--quantile", "0.8"] if loss == "quantile" else words) == 0
     page = (tmp_path / "report.html").read_text()
     assert "<h2>Residuals</h2>" in page
-    assert "losses changed by" in page
+    assert "predictions moved by" in page
     assert "95 % interval</" not in page
     assert ("against the mean prediction in ten bins" in page) == (loss in ("poisson", "gamma"))
     assert ("the quantile is 80 %" in page) == (loss == "quantile")
