@@ -56,7 +56,7 @@ intersphinx_mapping = (
         "matplotlib": ("https://matplotlib.org/stable", None),
         "dask": ("https://docs.dask.org/en/stable", None),
     }
-    if os.environ.get("INTERSPHINX") == "1"
+    if (os.environ.get("INTERSPHINX") or os.environ.get("READTHEDOCS")) == "1"
     else {}
 )
 

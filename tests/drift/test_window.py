@@ -424,7 +424,7 @@ def test_the_verdict_on_the_order_knows_what_is_followed():
         OnlineRegression(**s).partial_fit(X, y).order_.sentence() for s in ({}, {"half_life": 300}, {"window": 300})
     ]
     assert all("not in random order" in sentence for sentence in said)
-    assert "--half-life for a stream" in said[0]
+    assert "set a half-life for a stream" in said[0]
     assert said[1].endswith("alike within a half-life")
     assert said[2].endswith("alike within the window")
 

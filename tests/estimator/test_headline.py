@@ -39,7 +39,7 @@ def test_quality_of_regression_is_that_of_its_predictions():
     assert float(quality["R2"]) == pytest.approx(r2_score(Y, said), abs=1e-4)
     assert float(quality["RMSE"]) == pytest.approx(math.sqrt(mean_squared_error(Y, said)), rel=1e-3)
     assert float(quality["MAE"]) == pytest.approx(mean_absolute_error(Y, said), rel=1e-3)
-    assert str(model.headline("price")).startswith("price: explains 88 % of the variance")
+    assert str(model.headline("price")).startswith("price: explains 89 % of the variance")
     assert "; R2 0.88" in str(model.headline("price"))
     assert repr(model).startswith(f"400 rows: {model.headline()}\nOnlineRegression(")
 

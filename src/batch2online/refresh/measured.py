@@ -49,7 +49,7 @@ class RunningMoments:
         """Return the moments with further rows."""
         with np.errstate(over="ignore"):
             weighted = values * weights
-            total, squares = float(weighted.sum()), float(weighted @ values)
+            total, squares = float(weighted.sum()), float((weighted * values).sum())
         return RunningMoments(
             self.rows + len(values), self.weight + float(weights.sum()), self.total + total, self.squares + squares
         )
@@ -104,7 +104,7 @@ class RefitBenefit:
 
     def with_trial(self, former: FloatArray, losses: FloatArray, weights: FloatArray) -> RefitBenefit:
         """Return the benefit with the losses of further rows under the replaced model and under the current one."""
-        magnitude = self.magnitude + float(weights @ np.abs(losses))
+        magnitude = self.magnitude + float((weights * np.abs(losses)).sum())
         return replace(self, gains=self.gains.plus(former - losses, weights), magnitude=magnitude)
 
     def after_check(self) -> RefitBenefit:

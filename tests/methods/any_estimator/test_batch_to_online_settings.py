@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -185,7 +185,7 @@ def test_costs_of_many_rows_without_weights_are_estimated_on_some_of_them():
 
 @pytest.mark.parametrize(
     "estimator",
-    [KNeighborsRegressor(), make_pipeline(PCA(2), Ridge()), GaussianMixture(2), AgglomerativeClustering(2)],
+    [KNeighborsRegressor(), make_pipeline(PCA(2), Ridge()), GaussianMixture(2)],
 )
 def test_without_sample_weight_the_error_names_the_remedy(estimator):
     with pytest.raises(TypeError, match=r"takes no sample_weight.*pass resample=True"):

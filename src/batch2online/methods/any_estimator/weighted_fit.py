@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,16 @@ def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray
             model.feature_names_in_ = np.asarray(points.columns, dtype=object)
         return model
     arguments = () if targets is None else (targets,)
+    if weights is None and _needs_weights(model):
+        weights = np.ones(len(points))
     model.fit(points, *arguments, **({} if weights is None else weight_arguments(model, weights)))
     return model
+
+
+def _needs_weights(model: Any) -> bool:
+    """Return whether ``fit`` cannot be called without ``sample_weight``."""
+    found = signature(model.fit).parameters.get("sample_weight")
+    return found is not None and found.default is found.empty
 
 
 def seeded(estimator: Any, seed: int) -> Any:
