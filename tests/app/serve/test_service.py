@@ -1,5 +1,6 @@
 """The service over HTTP: its shapes, its errors, its limits, and that it learns as the library does."""
 
+import asyncio
 import io
 import json
 import subprocess
@@ -14,10 +15,11 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="needs httpx2")
 
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from batch2online import Durable, OnlineRegression
-from batch2online.app.serve.access import Tokens, is_loopback
+from batch2online.app.serve.access import Tokens, is_loopback, read_body
 from batch2online.app.serve.models import ModelFolder, ServedModel
 from batch2online.app.serve.problems import RequestError
 from batch2online.app.serve.service import create_app
@@ -342,6 +344,15 @@ def test_the_file_is_an_ordinary_model(tmp_path):
         client.post("/models/price/learn", json=ROWS)
     with Durable.open(tmp_path / "price.b2o") as durable:
         assert durable.n_seen_ == 1_000
+
+
+def test_a_client_that_leaves_is_no_failure():
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(RequestError, match="closed before"):
+        asyncio.run(read_body(request, 10))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from batch2online.app.serve.problems import RequestError, problem_response
@@ -117,6 +117,8 @@ async def read_body(request: Request, max_bytes: int, seconds: float = 60.0) -> 
                 if size > max_bytes:
                     raise RequestError(413, f"Bodies have at most {max_bytes:,} bytes: send fewer rows at once.")
                 parts.append(part)
+    except ClientDisconnect:
+        raise RequestError(400, "The connection was closed before the body was complete.") from None
     except TimeoutError:
         raise RequestError(408, f"The body did not arrive within {seconds:g} seconds.") from None
     return b"".join(parts)
