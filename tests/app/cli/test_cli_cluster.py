@@ -63,7 +63,9 @@ def test_the_files_may_be_cut_otherwise(folder):
         return batch2online.load(folder / out / "model.b2o").coef_
 
     several = coefficients(f"{folder}/rows-*.csv", "several")
-    everything = pd.concat([pd.read_csv(path, float_precision="round_trip") for path in sorted(folder.glob("rows-*.csv"))])
+    everything = pd.concat(
+        [pd.read_csv(path, float_precision="round_trip") for path in sorted(folder.glob("rows-*.csv"))]
+    )
     everything.to_csv(folder / "all.csv", index=False)
     np.testing.assert_array_equal(several, coefficients(f"{folder}/all.csv", "one"))
 

@@ -67,7 +67,7 @@ class Search:
         own, least_of_own = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
         others = self._seeded(min(starts, _FEW_STARTS))
         best, least = raced(self.low, others, self.z, 3 * _SHORT, least_of_own)
-        if least_of_own <= least:
+        if least_of_own * (1 - NEARLY_CONVERGED) <= least:  # rounding must not decide between equal ones
             best, least = own, least_of_own
         found = self._swapped(best, least, 1)
         return np.stack([current] if found is own else [current, self._finished(found)])
@@ -268,7 +268,8 @@ def solved(
     if z != 2:
         options = options if judge is None else options[-1:]
         settled, costs = refined(near_zero, options, z, _LONG)
-        return Clusters(np.asarray(settled[costs.argmin()] + origin))
+        equal = costs <= costs.min() * (1 + CONVERGED)  # rounding must not decide between them
+        return Clusters(np.asarray(settled[equal.argmax()] + origin))
     sums = sums_of_clusters(near_zero.points, weights, options) if sums_of is None else sums_of(options, origin)
     found = _decided(
         near_zero, options, sums.of_each(), current is not None, sums_of is not None, is_judged=judge is not None

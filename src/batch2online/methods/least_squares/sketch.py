@@ -172,7 +172,7 @@ class Leverage(CoresetBuilder):
 
     def _statistics_size(self, width: int, n_targets: int) -> float:
         columns = (width if self.columns is None else len(self.columns)) + n_targets + self.intercept
-        return 10.0 * columns**2
+        return 16.0 * columns**2
 
     def _new_sketch(self, settings: SketchSettings) -> LeverageSketch:
         return LeverageSketch(settings, self.intercept, self.score_targets, self.columns)
