@@ -4,7 +4,7 @@ Each night brings the flights of a day. The script refits on all rows so far: Li
 k-means of eight clusters, started from the centers before or anew with labels matched. Ours learns the rows of the
 night. Rows of a night are predicted before they are learned. Times are processor times of one thread.
 
-``python -m benchmarks.year`` takes about twenty minutes, stores ``results/year/nights.json`` and draws ``docs/year.svg``;
+``python -m benchmarks.year`` takes twenty minutes, stores ``results/year/nights.json``, and draws ``docs/year.svg``;
 ``--draw`` draws the stored result, ``--nights 30`` stops earlier and stores nothing.
 """
 
