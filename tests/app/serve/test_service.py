@@ -225,7 +225,7 @@ def test_a_failure_of_the_service_tells_nothing(learned, monkeypatch):
         raise RuntimeError("secret")
 
     monkeypatch.setattr(ServedModel, "learn", fail)
-    assert "secret" not in detail(learned.post("/models/price/learn", json=ROWS[:1]), 500)
+    assert "secret" not in detail(learned.post("/models/price/learn", json=ROWS[:2]), 500)
 
 
 def test_sizes_and_numbers_are_limited(tmp_path):
@@ -247,10 +247,10 @@ def test_a_crowded_model_says_when_to_come_back(learned, monkeypatch):
         return 0, 0
 
     monkeypatch.setattr(ServedModel, "learn", slow)
-    first = threading.Thread(target=lambda: learned.post("/models/price/learn", json=ROWS[:1]))
+    first = threading.Thread(target=lambda: learned.post("/models/price/learn", json=ROWS[:2]))
     first.start()
     assert started.wait(10)
-    response = learned.post("/models/price/learn", json=ROWS[:1])
+    response = learned.post("/models/price/learn", json=ROWS[:2])
     assert learned.post("/models/price/predict", json=ROWS[:1]).status_code == 200  # predictions do not wait
     go.set()
     first.join()
@@ -286,7 +286,7 @@ def test_a_group_that_cannot_be_committed_fails_as_a_whole(learned, monkeypatch)
         raise StoreError("The disk is full.")
 
     monkeypatch.setattr(Durable, "batch", fail)
-    assert "disk is full" in detail(learned.post("/models/price/learn", json=ROWS[:1]), 503)
+    assert "disk is full" in detail(learned.post("/models/price/learn", json=ROWS[:2]), 503)
 
 
 def test_tokens_decide_who_reads_and_who_writes(tmp_path):
@@ -380,3 +380,21 @@ def test_the_service_keeps_to_its_description(tmp_path):
         assert done.returncode == 0, done.stdout[-5_000:]
     finally:
         server.terminate()
+
+
+def test_rows_one_by_one_give_the_same_model(learned):
+    """Single rows of numbers take a shorter way."""
+    learned.put("/models/one", json=REGRESSION)
+    learned.post("/models/one/learn", json=ROWS[:950])
+    for number, row in enumerate(ROWS[950:], 950):
+        assert learned.post("/models/one/learn", json=[row]).json() == {"first_id": number, "last_id": number}
+    for rows in (ROWS[:1], [{"a": 1, "b": 2, "c": 3}]):
+        one, many = (learned.post(f"/models/{name}/predict", json=rows).json() for name in ("one", "price"))
+        assert one == many
+        both = learned.post("/models/price/predict", json=[*rows, *rows]).json()["predictions"]
+        assert both == many["predictions"] * 2
+    again = learned.post("/models/one/learn", json=ROWS[:1], headers={"Idempotency-Key": "x"}).json()
+    assert again == {"first_id": 1_000, "last_id": 1_000}
+    repeated = learned.post("/models/one/learn", json=ROWS[:1], headers={"Idempotency-Key": "x"}).json()
+    assert repeated == {"first_id": None, "last_id": None}
+    assert "no column 'y'" in detail(learned.post("/models/one/learn", json=[{"a": 1, "b": 2, "c": 3}]), 422)

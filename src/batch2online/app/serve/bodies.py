@@ -16,6 +16,9 @@ import pyarrow.ipc
 from batch2online.app.serve.problems import RequestError
 
 Row = dict[str, str | float | int | bool | None]
+_LONG_ROW = 10_000
+"""Bytes above which a request is hardly one row."""
+
 _decode_numbers = msgspec.json.Decoder(list[dict[str, float]]).decode
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
 _decode_row = msgspec.json.Decoder(Row).decode
@@ -39,6 +42,21 @@ def table_of(body: bytes, content_type: str) -> pa.Table:
     if len(set(table.column_names)) < table.num_columns:
         raise RequestError(422, "Two columns have the same name.")
     return table
+
+
+def one_row_of(body: bytes, content_type: str) -> dict[str, float] | None:
+    """Return the row of a request that has one row of numbers, in JSON; None for others.
+
+    >>> one_row_of(b'[{"a": 1, "b": 2.5}]', "application/json")
+    {'a': 1.0, 'b': 2.5}
+    """
+    if len(body) > _LONG_ROW or content_type.partition(";")[0].strip().lower() != "application/json":
+        return None
+    try:
+        rows = _decode_numbers(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return rows[0] if len(rows) == 1 else None
 
 
 def _from_json(body: bytes) -> pa.Table:

@@ -136,6 +136,27 @@ class ServedModel:
         self.rates.append((time.monotonic(), self.n_seen))
         return first, self.durable.next_id - 1
 
+    def has_columns(self, row: dict[str, float], *, target: bool) -> bool:
+        """Return whether one row of numbers has the columns of the model, and the target if it is needed."""
+        model = self.durable.model
+        if not self.is_fitted or getattr(model, "columns", None) != "auto" or self.settings.get("exclude"):
+            return False
+        if target and self.target is not None and self.target not in row:
+            return False
+        return row.keys() - {self.target} == set(getattr(model, "feature_names_in_", ()))
+
+    def learn_row(self, row: dict[str, float], key: str | None) -> tuple[int, int]:
+        """Learn one row, much faster than :meth:`learn`, with the same result."""
+        y = None if self.target is None else row[self.target]
+        first = self.durable.next_id
+        self.durable.learn_one({name: value for name, value in row.items() if name != self.target}, y, key=key)
+        self.rates.append((time.monotonic(), self.n_seen))
+        return first, self.durable.next_id - 1
+
+    def predict_row(self, row: dict[str, float]) -> list[Any]:
+        """Return the prediction of one row, much faster than :meth:`predict`."""
+        return [self.durable.predict_one({name: value for name, value in row.items() if name != self.target})]
+
     def predict(self, table: pa.Table, column: str | None, method: str | None = None) -> Any:
         """Return predictions; rows with keys wait for their targets."""
         if not self.is_fitted:
@@ -174,9 +195,9 @@ class ServedModel:
         """Return the columns of the model in their order; refuse others."""
         chosen, excluded = self.settings.get("columns"), self.settings.get("exclude") or ()
         table = table.drop_columns([name for name in excluded if name in table.column_names])
-        names = list(map(str, getattr(self.durable.model, "feature_names_in_", chosen or sorted(table.column_names))))
-        missing = [name for name in names if name not in table.column_names]
-        unknown = [name for name in table.column_names if name not in names]
+        found = table.column_names
+        names = list(map(str, getattr(self.durable.model, "feature_names_in_", chosen or sorted(found))))
+        missing, unknown = [name for name in names if name not in found], [name for name in found if name not in names]
         if missing or unknown:
             raise RequestError(
                 422, f"Columns differ from those of {self.name}: missing {missing[:5]}, unknown {unknown[:5]}."

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from batch2online.app.serve import inference, live, schema
 from batch2online.app.serve.access import Guard, Tokens, read_body
-from batch2online.app.serve.bodies import table_of
+from batch2online.app.serve.bodies import one_row_of, table_of
 from batch2online.app.serve.messages import (
     Change,
     Changes,
@@ -175,17 +175,25 @@ class Service:
         return answer(_info_of(model))
 
     async def _learn(self, request: Request, model: ServedModel) -> Response:
-        table = await self._table(request)
+        body, kind = await read_body(request, self.max_bytes), request.headers.get("content-type", "")
         key, column = request.headers.get("idempotency-key"), request.query_params.get("key")
+        row = one_row_of(body, kind) if column is None else None
         with self.metrics.learning(model):
-            first, last = await model.act(lambda: model.learn(table, key, column))
+            if row is not None and model.has_columns(row, target=True):
+                first, last = await model.act(partial(model.learn_row, row, key))
+            else:
+                first, last = await model.act(partial(model.learn, table_of(body, kind), key, column))
         return answer(LearnResult(first, last) if last >= first else LearnResult(None, None))
 
     async def _predict(self, request: Request, model: ServedModel) -> Response:
-        table = await self._table(request)
+        body, kind = await read_body(request, self.max_bytes), request.headers.get("content-type", "")
         column, method = request.query_params.get("key"), request.query_params.get("method")
         if method not in (None, "predict", "predict_proba", "transform"):
             raise RequestError(422, f"method must be predict, predict_proba or transform, got {method!r}.")
+        row = one_row_of(body, kind) if column is None and method in (None, "predict") else None
+        if row is not None and model.has_columns(row, target=False) and hasattr(model.durable.model, "predict_one"):
+            return answer(PredictResult(_listed(model.predict_row(row))))
+        table = table_of(body, kind)
         if column is None:
             found = await asyncio.to_thread(model.predict, table, None, method)
         else:

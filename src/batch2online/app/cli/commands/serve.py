@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -43,6 +44,7 @@ def serve(
         sources=sources,
     )
     click.echo(f"Serving {models} at http://{host}:{port}/ (Ctrl-C ends)", err=True)
+    sys.setswitchinterval(0.001)  # predictions wait less for a thread that learns
     uvicorn.run(
         app,
         host=host,
