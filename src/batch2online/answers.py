@@ -1,7 +1,7 @@
 """Losses of answers that were given before rows could be learned, for targets that come late.
 
 A row whose target comes late was predicted by an earlier model than the one that is current when it is learned. Its
-prequential loss is that of the earlier model, the one that has answered. These losses enter what is reported,
+prequential loss is that of the earlier model, the one that predicted the row. These losses enter what is reported,
 ``regret_`` and ``metrics_``, and nothing else: whether to refit and which rows the coreset samples depend on the losses
 under the current model. The model is therefore the same, bit for bit, as without late targets.
 """
@@ -59,7 +59,7 @@ class Answered:
 
 
 def losses_of_answers(problem: Problem, answerer: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
-    """Return loss and secondary loss (2, n) of rows under what has answered for them: a model, or a warm-up.
+    """Return loss and secondary loss (2, n) of rows under the model or warm-up that predicted them.
 
     A warm-up scores each row by itself: none of the others was known when it answered.
     """

@@ -14,7 +14,7 @@ again, which gives the same model bit for bit, because a model does not depend o
 
 A row may have a key, a string or an integer of your choice, which :meth:`Durable.forget` accepts in place of an id. A
 row whose target comes late is predicted with its key, and learned when :meth:`Durable.label` brings the target; the
-loss that is counted is that of the model that had answered (see :mod:`batch2online.answers`).
+loss that is counted is that of the model that predicted it (see :mod:`batch2online.answers`).
 
 After a loss of power the file is in the state after one of the calls, never a mixture, and ``reopened.lost`` is the
 number of missing calls. Without one, a call that is missing is an error.
@@ -101,7 +101,7 @@ class Durable:
         Keep every change of the model in the file, see :meth:`changes`; the model itself holds the newest
         10,000. A file that logs changes continues to do so.
     expire_after : int, optional
-        Drop a row that waits for its target when so many further rows have been predicted with keys. None keeps rows
+        Drop a pending row when this many further rows have been predicted with keys. None keeps rows
         until they get their targets, or :meth:`expire` drops them.
     trusted, refit
         As for :func:`batch2online.load`. Rows since the last state are learned again when a file is opened; where that
@@ -182,7 +182,7 @@ class Durable:
         self.path, self._database = self._session.path, self._session.database
         self._keys, self._questions = RowKeys(self._database), Questions(self._database)
         self._answerers: dict[int, Any] = {}
-        """What has answered for rows that wait, by its number, as far as it is in memory."""
+        """Models that predicted pending rows, by number, as far as they are in memory."""
 
         self._in_batch = self._has_forgotten = False
         """Whether calls are those of a batch, and whether one of them has forgotten rows that the log still holds."""
@@ -337,7 +337,7 @@ class Durable:
         ids : list of int, optional
             Ids of rows.
         keys : list of str or int, optional
-            Keys of rows, also of rows that wait for their targets. One that the file does not have raises
+            Keys of rows, including pending ones. One that the file does not have raises
             :class:`UnknownKey`, and nothing is forgotten.
         key : str, optional
             A name of this call, as for :meth:`partial_fit`.
@@ -416,7 +416,7 @@ class Durable:
     def _ask(self, predict: Callable[[Any], Any], X: Any, keys: Any, at: float | None) -> Any:
         if keys is None:
             if at is not None:
-                raise ValueError("at is the time of rows that wait for their targets: pass keys as well.")
+                raise ValueError("at is the time of pending rows: pass keys as well.")
             return predict(X)
         X = at_hand(X)
         own = row_keys.checked(keys, _n_rows(X))
@@ -440,7 +440,7 @@ class Durable:
         return answer
 
     def _fix_columns(self) -> None:
-        """Keep the features of a table as they are now: rows wait as rows of these features."""
+        """Keep the features of a table as they are now: pending rows are stored as these features."""
         columns = self._model._stream.columns
         if columns is not None and not columns.is_final:
 
@@ -464,12 +464,12 @@ class Durable:
         """Learn rows that were predicted with keys, now that their targets are known, in the order given.
 
         The model is, bit for bit, the one that ``partial_fit`` of these rows would give now. ``regret_`` and
-        ``metrics_`` count the loss of the model that had answered, and not that of the current one.
+        ``metrics_`` count the loss of the model that predicted the row, not that of the current one.
 
         Parameters
         ----------
         keys : list of str or int
-            Keys of rows that wait. Others raise :class:`UnknownKey`, or :class:`DuplicateKey` if the row has its target
+            Keys of pending rows. Others raise :class:`UnknownKey`, or :class:`DuplicateKey` if the row has its target
             already, and nothing is learned.
         y : array-like
             Their targets.
@@ -514,7 +514,7 @@ class Durable:
         return [found[key] for key in keys]
 
     def _losses_of_answers(self, rows: PreparedRows, questions: list[Question], answers: dict[int, Any]) -> FloatArray:
-        """Return the losses (2, n) of rows under what has answered for each."""
+        """Return the losses (2, n) of rows, each under the model that predicted it."""
         ((points, targets, _),) = rows.batches
         losses, of = np.empty((2, len(points))), np.array([question.answer for question in questions])
         problem = rows.problem or self._model._stream.problem
@@ -529,7 +529,7 @@ class Durable:
         return losses
 
     def expire(self, before: float) -> int:
-        """Drop the rows that wait for their targets and were asked for before this time; return their number.
+        """Drop the pending rows that were predicted before this time; return their number.
 
         Rows that were predicted without ``at`` stay. Times are those passed as ``at``; no clock is read.
         """
@@ -541,7 +541,7 @@ class Durable:
         return len(old)
 
     def _drop(self, questions: list[Question]) -> None:
-        """Remove rows that wait, their keys, and what has answered for none but these."""
+        """Remove pending rows, their keys, and models that predicted no other pending row."""
         if questions:
             self._keys.remove([question.key for question in questions])
             self._questions.remove(questions)

@@ -469,7 +469,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return PreparedRows([(points, targets, ones(len(points)))], problem)
 
     def _stored_answerer(self, answerer: Any) -> Any:
-        """Return what a file holds of a model or warm-up that has answered."""
+        """Return what a file holds of a model or warm-up that predicted pending rows."""
         return answerer
 
     def _restored_answerer(self, stored: Any) -> Any:

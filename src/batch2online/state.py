@@ -129,7 +129,7 @@ class StreamState:
     loss, secondary_loss : float
         Sums over the rows, each scored before it was learned.
     late_loss, late_secondary_loss : float
-        What rows with late targets cost more under the models that had answered, see :class:`Answered`.
+        What rows with late targets cost more under the models that predicted them, see :class:`Answered`.
     unscored : Unscored
         Rows that nothing could score.
     record : Record or None
@@ -232,7 +232,7 @@ class StreamState:
 
     @property
     def prequential_losses(self) -> tuple[float, float]:
-        """Loss and secondary loss of all rows, each under the model that has answered for it."""
+        """Loss and secondary loss of all rows, each under the model that predicted it."""
         return self.loss + self.late_loss, self.secondary_loss + self.late_secondary_loss
 
     @classmethod

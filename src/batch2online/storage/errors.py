@@ -20,11 +20,11 @@ class StoreLocked(StoreError):  # noqa: N818
 
 
 class DuplicateKey(ValueError):  # noqa: N818
-    """A row has this key already, or a row that waits for its target."""
+    """A row has this key already, learned or pending."""
 
 
 class UnknownKey(ValueError):  # noqa: N818
-    """No row has this key, and none waits for its target."""
+    """No row has this key, learned or pending."""
 
 
 @contextmanager

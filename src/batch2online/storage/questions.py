@@ -23,7 +23,7 @@ from batch2online.storage.tree import parts_of, state_of
 
 
 class Question(NamedTuple):
-    """A row that waits: its number, its key, when it was asked, what has answered, its strings and its values."""
+    """A pending row: number, key, time of prediction, model that predicted it, strings and values."""
 
     number: int
     key: Key
@@ -40,7 +40,7 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """The rows of a file that wait for their targets."""
+    """The pending rows of a file: predicted with a key, target not known yet."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -59,7 +59,7 @@ class Questions:
             raise StoreCorrupted(f"{self._database.path} is damaged: its number of {name} rows is {str(found)[:40]}.")
         return found
 
-    # -- what has answered ----------------------------------------------------------------------------
+    # -- models that predicted ----------------------------------------------------------------------------
 
     def add_answer(self, content: dict[str, Any]) -> int:
         """Store what answers, if it is not there yet; return its number."""
@@ -78,13 +78,13 @@ class Questions:
         return number
 
     def answers(self) -> list[int]:
-        """Return the numbers of all that have answered for rows that wait."""
+        """Return the numbers of the models that predicted pending rows."""
         if "answers" not in self._database.meta:
             return []
         return [number for (number,) in self._database.select("SELECT number FROM answer ORDER BY number")]
 
     def answer(self, number: int) -> dict[str, Any]:
-        """Return what has answered."""
+        """Return a model that predicted pending rows."""
         found = self._database.select("SELECT sha256, content FROM answer WHERE number = ?", (number,))
         if not found or hashlib.sha256(found[0][1]).digest() != found[0][0]:
             raise StoreCorrupted(f"{self._database.path} is damaged: a model that has answered is missing or changed.")
@@ -95,7 +95,7 @@ class Questions:
             return content
 
     def replace_answer(self, number: int, content: dict[str, Any]) -> None:
-        """Store something else in the place of what has answered."""
+        """Replace a stored model."""
         packed = _packed(content)
         values = (hashlib.sha256(packed).digest(), packed, number)
         self._database.run("UPDATE answer SET sha256 = ?, content = ? WHERE number = ?", values)
@@ -105,7 +105,7 @@ class Questions:
     def add(
         self, keys: Sequence[Key], points: FloatArray, strings: Sequence[list[str]], answer: int, at: float | None
     ) -> range:
-        """Store rows that wait; return their numbers."""
+        """Store pending rows; return their numbers."""
         numbers = range(self.n_asked, self.n_asked + len(keys))
         rows = zip(numbers, keys, strings, np.ascontiguousarray(points), strict=True)
         found = (Question(n, key, at, answer, json.dumps(own), row.tobytes()) for n, key, own, row in rows)
@@ -116,7 +116,7 @@ class Questions:
         return numbers
 
     def get(self, numbers: Sequence[int]) -> list[Question]:
-        """Return rows that wait, in this order."""
+        """Return pending rows, in this order."""
         found = self._intact(self._database.select_many("SELECT * FROM question WHERE number IN (?)", numbers))
         by_number = {question.number: question for question in found}
         if len(by_number) < len(numbers):
@@ -149,7 +149,7 @@ class Questions:
         return found
 
     def remove(self, questions: Sequence[Question]) -> None:
-        """Remove rows, and what has answered for none but these."""
+        """Remove rows, and models that predicted no other pending row."""
         self._database.run_many("DELETE FROM question WHERE number = ?", ((each.number,) for each in questions))
         done = Counter(question.answer for question in questions)
         self._database.run_many(

@@ -45,7 +45,7 @@ class Metrics:
         order = GaugeMetricFamily(
             "batch2online_order_evidence", "Evidence (log10) against a random order of rows.", labels=["model"]
         )
-        lag = GaugeMetricFamily("batch2online_consumer_lag_rows", "Calls that wait to be learned.", labels=["model"])
+        lag = GaugeMetricFamily("batch2online_consumer_lag_rows", "Pending calls.", labels=["model"])
         for model in self._models:
             labels = [model.name]
             rows.add_metric(labels, model.n_seen)

@@ -40,11 +40,11 @@ MAX_WAITING = 1_000
 """Calls that may wait for a model to learn; further ones are told to come later."""
 
 GROUP = 64
-"""Calls that wait together and are committed as one transaction, at most."""
+"""Maximum number of pending calls that are committed as one transaction."""
 
 
 class ServedModel:
-    """One model: its file, its settings, and the calls that wait for it.
+    """One model: its file, its settings, and its pending calls.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class ServedModel:
 
     @property
     def n_waiting(self) -> int:
-        """Number of calls that wait to change the model."""
+        """Number of pending calls that change the model."""
         return self._n_waiting
 
     async def act(self, call: Callable[[], Result]) -> Result:
@@ -103,14 +103,14 @@ class ServedModel:
             self._n_waiting -= 1
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
-        """Append a call to those that wait; its result is set when it is committed."""
+        """Append a call to the pending ones; its result is set when it is committed."""
         future: Future[Result] = Future()
         self._waiting.append((call, future))
         self._thread.submit(self._commit_group)
         return future
 
     def _commit_group(self) -> None:
-        """Carry out calls that wait as one transaction; one that raises is undone by itself."""
+        """Carry out pending calls as one transaction; one that raises is undone alone."""
         taken = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
         group = [(call, future) for call, future in taken if future.set_running_or_notify_cancel()]
         if not group:
@@ -171,7 +171,7 @@ class ServedModel:
         return getattr(self.durable, method or default)(rows)
 
     def label(self, table: pa.Table, column: str, key: str | None) -> int:
-        """Learn rows that wait for their targets; return their number."""
+        """Learn pending rows, given their targets; return their number."""
         keys, table = _taken(table, column)
         if keys is None or self.target is None or table.column_names != [self.target]:
             raise RequestError(422, f"Send the columns {column!r} and {self.target!r} alone.")
@@ -229,7 +229,7 @@ class ServedModel:
         return (recent[-1][1] - recent[0][1]) / max(1e-3, now - recent[0][0])
 
     def close(self) -> None:
-        """Finish the calls that wait, write the state and release the file."""
+        """Finish the pending calls, write the state and release the file."""
         self._thread.shutdown(wait=True)
         self.durable.close()
 
