@@ -125,7 +125,7 @@ class ChangeEvent:
     def reason(self) -> str:
         """Why the model was replaced, as a sentence."""
         if self.kind == "scheduled":
-            return f"scheduled refresh at {self.at:,} rows{self._comparison}"
+            return f"scheduled refresh at {self.at:,} rows" + (self.comparison and f": {self.comparison}")
         if self.kind == "loss_increase":
             return f"recent rows cost more than the first ones under the old model, at {self.at:,} rows"
         if self.kind == "merged":
@@ -138,13 +138,31 @@ class ChangeEvent:
         return f"{self.kind}: fitted to all rows"
 
     @property
-    def _comparison(self) -> str:
+    def comparison(self) -> str:
+        """How the costs of both models compare, or an empty string if they were not compared.
+
+        >>> ChangeEvent(70, "scheduled", 0.1, cost_before=102.0, cost_after=100.0, tolerance=0.01).comparison
+        'the old model costs 2.00% more than the new one, tolerance 1.00%'
+        >>> ChangeEvent(70, "scheduled", 0.1, cost_before=400.0, cost_after=100.0, tolerance=0.01).comparison
+        'the old model costs 4 times as much as the new one, tolerance 1.00%'
+        >>> ChangeEvent(70, "scheduled", 0.1, cost_before=1.0, cost_after=1e-20, tolerance=0.01).comparison
+        'the new model fits the rows almost exactly, the old one does not'
+        """
         if self.tolerance is None:
             return ""
-        more = "more than the new one, which costs nothing"
-        if math.isfinite(self.excess):
-            more = f"{self.excess:.2%} more than the new one"
-        return f": the old model costs {more}, tolerance {self.tolerance:.2%}"
+        if self.excess > 1e6:
+            return "the new model fits the rows almost exactly, the old one does not"
+        more = f"{_percent(self.excess)} more than" if self.excess < 1 else f"{1 + self.excess:,.3g} times as much as"
+        return f"the old model costs {more} the new one, tolerance {_percent(self.tolerance)}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, with two digits if it is small.
+
+    >>> _percent(0.0215), _percent(0.0000321)
+    ('2.15%', '0.0032%')
+    """
+    return f"{share:.2%}" if abs(share) >= 0.0005 or share == 0 else f"{100 * share:.2g}%"
 
 
 def counted(counts: Counts, *events: ChangeEvent) -> Counts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,20 +29,4 @@ def reason(event: ChangeEvent) -> str:
     """
     if event.kind != "scheduled":
         return event.reason
-    if event.tolerance is None:
-        return "scheduled refresh"
-    more = f"{percent(event.excess)} more than the new one"
-    if event.excess >= 1:
-        more = f"{1 + event.excess:,.3g} times as much as the new one"
-    if math.isinf(event.excess):
-        more = "more than the new one, which has no loss"
-    return f"the old model costs {more}, tolerance {percent(event.tolerance)}"
-
-
-def percent(fraction: float) -> str:
-    """Return a fraction in percent, with two digits if it is small.
-
-    >>> percent(0.0215), percent(0.0000321)
-    ('2.15%', '0.0032%')
-    """
-    return f"{fraction:.2%}" if abs(fraction) >= 0.0005 or fraction == 0 else f"{100 * fraction:.2g}%"
+    return event.comparison or "scheduled refresh"
