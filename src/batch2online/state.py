@@ -560,8 +560,10 @@ def skip_checks(state: StreamState) -> StreamState:
     at, n, longest = state.refresh.next_check, state.last_id + 1 - state.origin, state.max_step
     while at <= n:
         step = state.policy.next_check(at) - at
-        if longest is not None and step >= longest:  # so are all further ones, since steps grow
+        if longest is not None and step >= 2 * longest:  # all further ones are longer than this one's half
             step = longest * (1 + (n - at) // longest)
+        elif longest is not None:
+            step = min(step, longest)
         at = n + 1 if state.policy.growth <= 1 else at + step
     return _refreshed(state, next_check=at)
 

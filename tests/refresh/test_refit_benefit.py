@@ -102,18 +102,18 @@ class Known:
 @pytest.mark.parametrize(
     ("known", "rows", "reason"),
     [
-        (Known(100, gain=0.1), 199, None),
-        (Known(100, gain=0.1), 200, "scheduled"),
-        (Known(100, gain=math.nan), 200, "scheduled"),
-        (Known(100, gain=0.001), 200, None),
-        (Known(100, gain=0.001, surprise=0.9, excess=0.5), 200, "scheduled"),
-        (Known(100, gain=0.001, surprise=0.4, excess=0.5), 200, None),
-        (Known(100, gain=0.001), 400, "scheduled"),
-        (Known(100, gain=0.1, surprise=5.0, excess=0.1), 110, "loss_increase"),
-        (Known(100, gain=0.1, surprise=5.0, excess=0.001), 110, None),
-        (Known(100, gain=0.1, surprise=3.0, excess=0.1), 110, None),
-        (Known(100, gain=0.1, surprise=0.9, excess=0.6), 110, "loss_increase"),
-        (Known(100, gain=0.1, surprise=0.4, excess=0.6), 110, None),
+        (Known(1_000, gain=0.1), 1_999, None),
+        (Known(1_000, gain=0.1), 2_000, "scheduled"),
+        (Known(1_000, gain=math.nan), 2_000, "scheduled"),
+        (Known(1_000, gain=0.001), 2_000, None),
+        (Known(1_000, gain=0.001, surprise=0.9, excess=0.5), 2_000, "scheduled"),
+        (Known(1_000, gain=0.001, surprise=0.4, excess=0.5), 2_000, None),
+        (Known(1_000, gain=0.001), 4_000, "scheduled"),
+        (Known(1_000, gain=0.1, surprise=5.0, excess=0.1), 1_100, "loss_increase"),
+        (Known(1_000, gain=0.1, surprise=5.0, excess=0.001), 1_100, None),
+        (Known(1_000, gain=0.1, surprise=3.0, excess=0.1), 1_100, None),
+        (Known(1_000, gain=0.1, surprise=0.9, excess=0.6), 1_100, "loss_increase"),
+        (Known(1_000, gain=0.1, surprise=0.4, excess=0.6), 1_100, None),
     ],
 )
 def test_a_check_refits_where_that_pays(known, rows, reason):
@@ -121,9 +121,43 @@ def test_a_check_refits_where_that_pays(known, rows, reason):
 
 
 def test_no_refit_to_more_rows_is_skipped():
-    assert Measured().trigger(Known(100, gain=0.0), 150, 60) is None
-    assert Measured().trigger(Known(100, gain=0.0), 150, 61) == "scheduled"
-    assert Measured().trigger(Known(100, gain=0.0), 149, 61) is None
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_500, 60) is None
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_500, 61) == "scheduled"
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_499, 61) is None
+
+
+def scheduled(policy, n):
+    """Return the row counts up to n at which a policy refits if the loss never rises."""
+    at, found = policy.start, [policy.start]
+    while (at := policy.next_check(at)) <= n:
+        if policy.trigger(Known(found[-1], gain=0.1), at, 100):
+            found.append(at)
+    return found
+
+
+def test_refits_come_at_whole_thousands():
+    early = [33, 63, 125, 250, 500]
+    assert scheduled(Measured(start=33), 20_000) == early + [
+        *(1_000, 1_500, 2_000, 3_000, 4_000, 6_000, 9_000, 13_000, 19_000)
+    ]
+    assert scheduled(Measured(growth=2.0, start=33), 9_000) == [*early, 1_000, 2_000, 4_000, 8_000]
+
+
+@pytest.mark.parametrize("growth", [1.01, 1.26, 1.5, 1.9, 3.0, 10.0])
+@pytest.mark.parametrize("start", [1, 20, 37, 1_000, 1_234, 50_001])
+def test_rows_grow_between_refits_by_the_growth_at_most(growth, start):
+    refits = np.array(scheduled(Measured(growth=growth, start=start, max_growth=10.0), 10**7), dtype=float)
+    late, ratios = refits[:-1] >= 1_000, refits[1:] / refits[:-1]
+    assert (ratios[late] <= growth + 1 / refits[:-1][late]).all()
+    assert (ratios[late] >= (1 + growth) / 2).all()
+    assert start >= 1_000 or 1_000 in refits
+
+
+def test_a_refit_out_of_turn_postpones_one_that_comes_right_after_it():
+    policy = Measured(start=1_000)
+    assert policy.trigger(Known(1_225, gain=0.1), 1_500, 100) == "scheduled"
+    assert policy.trigger(Known(1_450, gain=0.1), 1_500, 100) is None
+    assert policy.trigger(Known(1_450, gain=0.1), 2_000, 100) == "scheduled"
 
 
 def test_where_old_rows_fade_looks_are_due_after_so_many():

@@ -34,6 +34,11 @@ _LARGE = 0.5
 _SIGNIFICANT = 4.0
 """Standard errors beyond which an increase of the loss is not chance."""
 
+_ROUND = 1_000
+"""Refits come at whole multiples of this number of rows, where the growth allows it."""
+
+_MOST_ROWS = 2.0**62
+
 
 @storable
 @dataclass(frozen=True)
@@ -155,9 +160,9 @@ class Measured(Policy):
     For models of any type, which overfit the rows they are fitted to, so that costs on these say little. After a change
     the old model is scored beside the new one on the next rows, which neither was fitted to. A check refits if
 
-    - the rows have grown by ``growth`` since the last refit, unless the new model would be fitted to no more rows than
-      the current one, its expected gain is surely below ``floor`` (by two standard errors), and recent rows cost hardly
-      more than the first ones under the same model;
+    - the rows have grown by ``growth``, unless the new model would be fitted to no more rows than the current one, its
+      expected gain is surely below ``floor`` (by two standard errors), and recent rows cost hardly more than the first
+      ones under the same model;
     - or recent rows cost more than the first ones, by four standard errors and by ``floor``, or by half, be it for a
       single row among them;
     - or the rows have grown by ``max_growth``.
@@ -165,11 +170,16 @@ class Measured(Policy):
     So no refit is skipped while all rows are kept, and a calm stream sees fewer of them after that. No theorem covers
     it: when to refit depends on losses. Nothing depends on clocks.
 
+    From 1,000 rows on, refits come at whole thousands where these are near enough: 1,000, 1,500, 2,000, 3,000, 4,000,
+    6,000, 9,000, 13,000, ... Rows that come in chunks of round sizes are then predicted by a model of all rows before
+    them, while one fitted in the middle of a chunk would wait for the next one. Before that they come at doublings that
+    end at 1,000: 63, 125, 250, 500.
+
     Parameters
     ----------
     growth : float, default 1.5
-        Factor by which rows grow between two refits that pay. 1.26 comes close to a refit every night, for about twice
-        the time of 1.5.
+        Factor by which rows grow at most between two refits that pay, and its square, up to 2, below 1,000 rows. 1.26
+        comes close to a refit every night, for about twice the time of 1.5.
     checks_per_growth : int, default 2
         Checks in that time; one that does not refit costs nothing.
     floor : float, default 0.002
@@ -181,9 +191,9 @@ class Measured(Policy):
 
     Examples
     --------
-    >>> policy = Measured(growth=2.0, checks_per_growth=3, start=100)
-    >>> policy.next_check(100), policy.next_check(126), policy.next_check(159)
-    (126, 159, 201)
+    >>> policy = Measured(start=500)
+    >>> policy.next_check(500), policy.next_check(708), policy.next_check(1_000), policy.next_check(1_225)
+    (708, 1000, 1225, 1500)
     """
 
     measures_benefit: ClassVar[bool] = True
@@ -204,8 +214,27 @@ class Measured(Policy):
             raise ValueError(f"max_growth must be at least growth, {self.growth!r}, got {self.max_growth!r}.")
 
     def next_check(self, n: int, n_kept: int = 0) -> int:
-        step = math.pow(self.growth, 1 / self.checks_per_growth)
-        return max(n + 1, math.ceil(min(step * n, 2.0**62)))
+        low, high = self._refits_around(n)
+        step = math.pow(high / low, 1 / self.checks_per_growth)
+        between = (math.ceil(low * step**i) for i in range(1, self.checks_per_growth))
+        return low if n < low else next((at for at in between if n < at < high), high)
+
+    def _refits_around(self, n: int) -> tuple[int, int]:
+        """Return the last row count of a scheduled refit up to n rows, the first one if there is none, and the next."""
+        low = self.start or 1
+        while (high := self._next_refit(low)) <= n:
+            low = high
+        return low, high
+
+    def _next_refit(self, n: int) -> int:
+        """Return the row count of the scheduled refit after one at n rows."""
+        if n < _ROUND:
+            growth = max(self.growth, min(2.0, self.growth**2))
+            steps_left = round(math.log(_ROUND / n) / math.log(growth))
+            return max(n + 1, math.ceil(_ROUND / growth ** max(0, steps_left - 1)))
+        most = min(self.growth * n, _MOST_ROWS)
+        is_near = most - most % _ROUND >= (n + most) / 2
+        return max(n + 1, int(most - most % _ROUND) if is_near else math.ceil(most))
 
     def trigger(self, benefit: RefitBenefit, n: int, n_fit_rows: float, max_step: int | None = None) -> str | None:
         """Return why the check at n rows refits, ``"loss_increase"`` or ``"scheduled"``; None if it does not.
@@ -216,7 +245,10 @@ class Measured(Policy):
         z, increase = benefit.loss_increase_z(), benefit.loss_increase()
         if (z > _SIGNIFICANT and increase > self.floor) or (z > _CALM and increase > _LARGE):
             return "loss_increase"
-        is_due = n >= self.growth * benefit.at or (max_step is not None and n - benefit.at >= max_step)
+        is_new = n >= self.growth ** (1 / 3) * benefit.at  # the last refit may have come out of turn, just before
+        is_due = (is_new and self._refits_around(n)[0] > benefit.at) or (
+            max_step is not None and n - benefit.at >= max_step
+        )
         expected = benefit.expected_benefit(n_fit_rows, _STANDARD_ERRORS)
         is_calm = (z < _CALM or increase < self.floor) and expected < self.floor  # false where nothing is known
         can_wait = is_calm and n_fit_rows <= _SIMILAR * benefit.size
