@@ -36,11 +36,14 @@ class Browser:
         os.close(to_read)
         os.close(to_write)
         self._rest, self._number, self._session = b"", 0, None
+        self.logged = []
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._ask("Emulation.setEmulatedMedia", features=[scheme])
+        self._ask("Runtime.enable")
+        self._ask("Log.enable")
 
     def _ask(self, method, **params):
         self._number += 1
@@ -53,6 +56,8 @@ class Browser:
                 self._rest += os.read(self._read, 2**20)
             line, self._rest = self._rest.split(b"\0", 1)
             found = json.loads(line)
+            if found.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+                self.logged.append(json.dumps(found["params"]))
             if found.get("id") == self._number:
                 assert "error" not in found, found
                 return found["result"]
@@ -70,6 +75,23 @@ class Browser:
         while not self.value(expression):
             assert time.monotonic() < until, f"{expression} is still false; the page says {self.text()}"
             time.sleep(0.1)
+
+    def mouse(self, kind, x, y, **more):
+        self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def drag(self, start, stop):
+        """Press the button at one place and release it at another."""
+        self.mouse("mousePressed", *start, button="left", clickCount=1)
+        self.mouse("mouseMoved", *stop, button="left")
+        self.mouse("mouseReleased", *stop, button="left", clickCount=1)
+
+    def key(self, name, text=""):
+        for kind in ("keyDown", "keyUp"):
+            self._ask("Input.dispatchKeyEvent", type=kind, key=name, text=text if kind == "keyDown" else "")
+
+    def print_media(self):
+        """Show the page as it is printed."""
+        self._ask("Emulation.setEmulatedMedia", media="print")
 
     def text(self):
         return self.value("document.body.innerText")

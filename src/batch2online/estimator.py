@@ -1006,7 +1006,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return words.headline(self, target, scale, unit)
 
     def report(self, path: str | os.PathLike[str], *, target: str | None = None) -> Path:
-        """Write a report to one self-contained HTML file; needs matplotlib.
+        """Write a report to one self-contained HTML file.
 
         Parameters
         ----------

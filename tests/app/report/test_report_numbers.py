@@ -70,7 +70,7 @@ def test_the_intercept_of_a_classifier_is_in_original_units():
     shown = context.ReportContext(model, "", "", plain.names, None, means, scales)
     expected = model.intercept_[0] - model.coef_[0] / scales @ means
     listed = classification._coefficients(shown, ["False", "True"])
-    assert f'<td class="number">{number(float(expected))}</td><td>intercept</td>' in listed
+    assert f'<td>intercept</td><td></td><td class="number">{number(float(expected))}</td>' in listed
 
 
 def numbers(n=300):
@@ -114,11 +114,20 @@ def test_the_warning_of_unequal_scales_is_by_variances():
     )
 
 
-def test_the_strongest_coefficients_are_drawn_whatever_their_sign():
-    effects = np.r_[-9.0, np.full(model_figures.MAX_BARS, 1.0)]
-    drawn = model_figures.coefficients_figure([f"input{j}" for j in range(len(effects))], effects, None)
-    assert "input0" in drawn
-    assert f"input{model_figures.MAX_BARS}" not in drawn
+def test_the_strongest_coefficients_come_first_whatever_their_sign():
+    table = model_figures.bar_table(["feature", "effect"], ["weak", "strong"], np.array([1.0, -9.0]))
+    assert table.index("strong") < table.index("weak")
+    assert re.search(r'x="-100.0" width="100.0"', table)
+
+
+def test_the_roc_curve_is_that_of_scikit_learn():
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    claimed, is_true, weights = RNG.uniform(size=300).round(1), RNG.uniform(size=300) < 0.3, RNG.uniform(1, 9, size=300)
+    false, true, area = classification.roc(claimed, is_true, weights)
+    expected = roc_curve(is_true, claimed, sample_weight=weights, drop_intermediate=False)
+    np.testing.assert_allclose([false, true], expected[:2])
+    assert area == pytest.approx(roc_auc_score(is_true, claimed, sample_weight=weights))
 
 
 def weighted_clusters():

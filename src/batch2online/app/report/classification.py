@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score, roc_curve
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.app.report import elements, model_figures
+from batch2online.app.report.charts import Axis, Chart, Series, truncated
 from batch2online.app.report.context import ReportContext, described
-from batch2online.app.report.figures import ACCENT, MUTED, drawing, plain, svg_of
+from batch2online.app.report.figures import diagonal
 from batch2online.app.report.model_figures import N_BINS, equal_weight_bins
 from batch2online.headline import excess, number
 
-MAX_CLASSES = 12
+MAX_CLASSES, MAX_THRESHOLDS = 12, 200
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def section(context: ReportContext) -> str:
         lead += f" The estimated loss of the model is {excess(error)} above that of a fit on all rows."
     what = f"of {rows.labels[1]}" if len(rows.labels) == 2 else "of the predicted class"
     note = f"Reliability diagram: probability {what} in ten bins of equal weight; on the diagonal it is calibrated."
-    drawn = [elements.figure(_reliability_figure(rows), note)]
+    drawn = [elements.figure(_reliability_chart(rows), note)]
     if len(rows.labels) == 2 and 0 < rows.truth.mean() < 1:
         drawn.append(_roc(rows))
     table = _confusion(rows, context.target)
@@ -89,15 +89,15 @@ def _confusion(rows: ClassifiedRows, target: str | None) -> str:
     if len(labels) > MAX_CLASSES:
         wrong = np.argsort(-(counts - np.diag(np.diag(counts))), axis=None, kind="stable")[:MAX_CLASSES]
         pairs = [divmod(int(place), len(labels)) for place in wrong]
-        lines = [[f"{counts[i, j]:,.0f}", f"{labels[i]} predicted as {labels[j]}"] for i, j in pairs]
-        return elements.listing(["rows", "most frequent errors"], lines)
+        lines = [[labels[i], labels[j], f"{counts[i, j]:,.0f}"] for i, j in pairs]
+        return elements.listing([f"true {target or 'class'}", "most often predicted as", "rows"], lines)
     heads = [f"true {target or 'class'}", *(f"predicted {label}" for label in labels), "recall"]
     recall = np.diag(counts) / np.maximum(counts.sum(axis=1), np.finfo(np.float64).tiny)
     lines = [
         [label, *(f"{count:,.0f}" for count in counts[i]), f"{recall[i]:.1%}".replace("%", " %")]
         for i, label in enumerate(labels)
     ]
-    return elements.listing(heads, lines, strings=1, first=True)
+    return elements.listing(heads, lines)
 
 
 def reliability(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -110,46 +110,57 @@ def reliability(probability: FloatArray, is_true: BoolArray, weights: FloatArray
     return sums[0] / total[kept], sums[1] / total[kept]
 
 
-def _reliability_figure(rows: ClassifiedRows) -> str:
-    with drawing(5.2, 3.4) as (figure, axes):
-        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
-        axes.plot(*reliability(*rows.positives, rows.weights), "o-", color=ACCENT, markersize=5)
-        axes.set_xlabel("mean predicted probability")
-        axes.set_ylabel("fraction of positives")
-        return svg_of(figure, "reliability", "Reliability diagram with ten bins")
+def _reliability_chart(rows: ClassifiedRows) -> Chart:
+    mean, fraction = reliability(*rows.positives, rows.weights)
+    x, y = Axis("mean predicted probability", -0.02, 1.02), Axis("fraction of positives", -0.02, 1.02)
+    drawn = Series("fraction of positives", mean.tolist(), fraction.tolist(), "both")
+    return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal(0, 1)], height=300)
+
+
+def roc(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Return false and true positive rates over all thresholds, and the area under their curve.
+
+    >>> roc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]), np.ones(4))
+    (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]), 0.875)
+    """
+    order = np.argsort(-probability, kind="stable")
+    ends = np.flatnonzero(np.diff(probability[order], append=np.nan))  # rows of equal probability share a threshold
+    rates = []
+    for each in (~is_true, is_true):
+        sums = np.cumsum(weights[order] * each[order])
+        rates.append(np.r_[0.0, sums[ends] / sums[-1]])
+    return rates[0], rates[1], float(np.trapezoid(rates[1], rates[0]))
 
 
 def _roc(rows: ClassifiedRows) -> str:
-    probability, is_true = rows.positives
-    false_positive, true_positive, _ = roc_curve(is_true, probability, sample_weight=rows.weights)
-    area = roc_auc_score(is_true, probability, sample_weight=rows.weights)
-    with drawing(5.2, 3.4) as (figure, axes):
-        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
-        axes.plot(false_positive, true_positive, color=ACCENT)
-        axes.set_xlabel("false positive rate")
-        axes.set_ylabel("true positive rate")
-        drawn = svg_of(figure, "roc", "ROC curve: true positive rate against false positive rate")
-    return elements.figure(drawn, f"ROC curve of {rows.labels[1]}: the area under the curve is {area:.4f}.")
+    false_positive, true_positive, area = roc(*rows.positives, rows.weights)
+    some = np.unique(np.linspace(0, len(false_positive) - 1, MAX_THRESHOLDS).astype(int))
+    x, y = Axis("false positive rate", -0.02, 1.02), Axis("true positive rate", -0.02, 1.02)
+    curve = Series("true positive rate", false_positive[some].tolist(), true_positive[some].tolist())
+    title = "ROC curve: true positive rate against false positive rate"
+    note = f"ROC curve of {rows.labels[1]}: the area under the curve is {area:.4f}."
+    return elements.figure(Chart(title, x, y, [curve, diagonal(0, 1)], height=300), note)
 
 
 def _coefficients(context: ReportContext, labels: list[str]) -> str:
     model = context.model
     effects = model.coef_ * model_figures.moments(model.coreset_)[1]
     if len(effects) > 1:
-        lead = "Coefficients of the logit of each class, times the standard deviation of the feature."
+        lead = (
+            "Coefficients of the logit of each class, times the standard deviation of the feature. Blue increases the "
+            f"probability of the class, orange decreases it.{model_figures.note_of_columns(len(context.names))}"
+        )
         shown = effects[: 3 * MAX_CLASSES]
-        names = [plain(label) for label in labels[: len(shown)]]
-        cells = model_figures.matrix_figure(names, context.names, shown, "Coefficients, one class per row")
-        note = "Blue increases the probability of the class, orange decreases it."
-        note = model_figures.note_of_columns(len(context.names), note)
-        return elements.section("Coefficients", lead, elements.figure(cells, note, wide=True))
-    lead = f"Log odds of {labels[-1]}: the intercept plus the sum of coefficients times features."
-    lead += model_figures.note_of_bars(len(context.names))
-    note = f"Blue increases the probability of {labels[-1]}, orange decreases it."
-    picture = elements.figure(model_figures.coefficients_figure(context.names, effects[0], None), note)
+        names = [truncated(label) for label in labels[: len(shown)]]
+        return elements.section("Coefficients", lead, model_figures.matrix_table(names, context.names, shown))
+    lead = (
+        f"Log odds of {labels[-1]}: the intercept plus the sum of coefficients times features. The effect is the "
+        "coefficient times the standard deviation: blue makes the class more likely, orange less likely."
+    )
     slopes = model.coef_[0] / context.scales
-    rows = [[number(float(model.intercept_[0] - slopes @ context.means)), "intercept"]]
-    order = np.argsort(-np.abs(effects[0]), kind="stable")
-    rows += [[number(float(slopes[j]) + 0.0), context.names[j]] for j in order]
-    listed = elements.listing(["coefficient", "feature"], rows, tall=True)
-    return elements.section("Coefficients", lead, elements.pair(picture, listed))
+    first = ["intercept", number(float(model.intercept_[0] - slopes @ context.means))]
+    values = [number(float(slope) + 0.0) for slope in slopes]
+    heads = ["feature", "effect", "coefficient"]
+    return elements.section(
+        "Coefficients", lead, model_figures.bar_table(heads, context.names, effects[0], [values], first=first)
+    )

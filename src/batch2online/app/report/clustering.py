@@ -8,9 +8,9 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.app.report import elements, model_figures
+from batch2online.app.report.charts import N_GROUPS
 from batch2online.app.report.context import ReportContext
 from batch2online.app.report.elements import escape
-from batch2online.app.report.figures import GROUPS
 from batch2online.app.report.formatting import reason
 from batch2online.headline import count_of, number
 from batch2online.numerics.distances import nearest, squared_distances
@@ -48,18 +48,16 @@ def section(context: ReportContext) -> str:
     scaled = (centers - mean) / np.where(deviations > 0, deviations, 1.0)
     shares = sizes / (sizes.sum() or 1.0)
     largest = np.argsort(-sizes, kind="stable")[:MAX_CARDS]
-    ticks = [f"{j}: {share:.0%}" for j, share in enumerate(shares)]
-    cells = model_figures.matrix_figure(ticks, context.names, scaled, "Centers, one per row")
-    note = "Centers in standard deviations from the mean of all rows."
-    most = float(np.abs(scaled).max())
-    lead = f"{len(centers)} clusters, largest first, with their most distinctive features and nearest rows."
+    heads = [f"{j}: {share:.0%}" for j, share in enumerate(shares)]
+    lead = f"{count_of(len(centers), 'cluster')}, largest first, with their most distinctive features and nearest rows."
+    note = "Centers in standard deviations from the mean of all rows: blue is above, orange below."
     return elements.section(
         "Clusters",
         lead,
         elements.warning(model_figures.dominance_warning(deviations, context.names)),
         elements.card_grid([_card(context, j, shares, scaled, mean, labels) for j in largest]),
-        elements.figure(cells, model_figures.note_of_columns(len(context.names), note), wide=True),
-        elements.scale(f"{most:.1f} standard deviations below the mean", f"{most:.1f} above"),
+        elements.note(note + model_figures.note_of_columns(len(context.names))),
+        model_figures.matrix_table(heads, context.names, scaled),
     )
 
 
@@ -79,7 +77,7 @@ def _card(
         for c, name in enumerate(context.names)
     )
     return (
-        f'<div class="cluster"><h3><i style="background:var(--group{j % len(GROUPS)})"></i>Cluster {j}</h3>'
+        f'<div class="cluster"><h3><i class="group{j % N_GROUPS}"></i>Cluster {j}</h3>'
         f"<p>about {round(float(shares[j]) * context.rows):,} rows, {shares[j]:.1%}</p><ul>{''.join(features)}</ul>"
         f"{_nearest_rows(context, j, columns, labels)}"
         f'<details><summary>Center</summary><div class="tall"><table><tbody>{rest}</tbody></table></div></details>'

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from batch2online.app.report.elements import figure, section
-from batch2online.app.report.figures import ACCENT, SECOND, drawing, rows_axis, svg_of
+from batch2online.app.report.figures import evidence_chart
 from batch2online.drift.order_monitor import LEVEL, OrderVerdict
 
 MAX_SWITCHES = 6
@@ -22,20 +21,12 @@ def order_section(verdict: OrderVerdict) -> str:
     lead = f"{sentence[:1].upper()}{sentence[1:]}.{strongest}"
     if len(verdict.curve) < 2:
         return section("Order of the rows", lead)
-    rows, evidence = verdict.curve_rows.astype(float), verdict.curve
-    with drawing(width=10.4) as (drawn, axes):
-        axes.axhline(-np.log10(LEVEL), color=SECOND, linewidth=1.2)
-        axes.plot(rows, evidence, color=ACCENT)
-        if evidence.max() > 100:
-            axes.set_yscale("symlog", linthresh=10)
-        rows_axis(axes, rows)
-        axes.set_ylabel("evidence (log10)")
-        picture = svg_of(drawn, "order", "Evidence against random order over the rows seen; 3 raises an alarm")
+    picture = evidence_chart(verdict.curve_rows.astype(float), verdict.curve, -math.log10(LEVEL))
     note = (
         "In random order the evidence ever reaches 3 with probability at most 0.001. It is computed from ranks of each "
         "row among those before it, under a model that is fixed after the first rows."
     )
-    return section("Order of the rows", lead, figure(picture, note, wide=True))
+    return section("Order of the rows", lead, figure(picture, note))
 
 
 def counted_rows(model: Any) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from batch2online.app.report.charts import Chart
 from batch2online.app.report.formatting import visible
 
 TOOLTIPS = {
@@ -72,10 +74,11 @@ def tile(value: str, meaning: str) -> str:
     return f'<div class="tile"><b>{escape(value)}</b><span>{with_tooltips(escape(meaning))}</span></div>'
 
 
-def figure(svg: str, caption: str = "", wide: bool = False) -> str:
-    """Return an SVG figure with a caption."""
+def figure(chart: Chart, caption: str = "") -> str:
+    """Return a chart: its description for scripts, the same as SVG, and a caption."""
     under = f"<figcaption>{with_tooltips(escape(caption))}</figcaption>" if caption else ""
-    return f'<figure class="wide">{svg}{under}</figure>' if wide else f"<figure>{svg}{under}</figure>"
+    data = f'<script type="application/json">{chart.json()}</script>'
+    return f'<figure class="chart{" wide" if chart.wide else ""}">{data}{chart.svg()}{under}</figure>'
 
 
 def pair(*parts: str) -> str:
@@ -86,6 +89,11 @@ def pair(*parts: str) -> str:
 def card_grid(cards: Sequence[str]) -> str:
     """Place cards side by side."""
     return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def note(sentence: str) -> str:
+    """Return a sentence above a table."""
+    return f'<p class="note">{with_tooltips(escape(sentence))}</p>'
 
 
 def warning(message: str) -> str:
@@ -99,24 +107,67 @@ def table(rows: list[tuple[str, str]], tall: bool = False) -> str:
     return f'<div class="card{" tall" if tall else ""}"><table><tbody>{body}</tbody></table></div>'
 
 
-def listing(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], strings: int = 1, tall: bool = False, first: bool = False
-) -> str:
-    """Return a table with a header; all but the last, or first, ``strings`` columns are numbers and right-aligned."""
-    numbers = range(strings, len(heads)) if first else range(len(heads) - strings)
-    kinds = [' class="number"' if j in numbers else "" for j in range(len(heads))]
+@dataclass(frozen=True)
+class Bar:
+    """A cell with a horizontal bar: a value relative to the largest, and half the width of its interval."""
+
+    value: float
+    most: float
+    half: float = 0.0
+    is_signed: bool = False
+
+    def html(self) -> str:
+        """Return the cell; its value is its tooltip, and the key that rows are sorted by."""
+        end, half = 100 * self.value / self.most, 100 * self.half / self.most
+        box = "-100 0 200 12" if self.is_signed else "0 0 100 12"
+        kind = "accent" if self.value >= 0 else "second"
+        whisker = f'<path d="M{end - half:.1f} 6h{2 * half:.1f}"/>' if half else ""
+        return (
+            f'<td data-value="{abs(self.value):.6g}"><svg class="bar" viewBox="{box}" preserveAspectRatio="none">'
+            f"<title>{self.value:.4g}</title>"
+            f'<rect class="{kind}" x="{min(end, 0):.1f}" width="{abs(end):.1f}" height="12"/>{whisker}</svg></td>'
+        )
+
+
+@dataclass(frozen=True)
+class Shade:
+    """A cell with a number, shaded by its size relative to the largest: blue if positive, orange if negative."""
+
+    value: float
+    most: float
+
+    def html(self) -> str:
+        """Return the cell."""
+        level = round(9 * abs(self.value) / self.most)
+        kind = f" {'p' if self.value >= 0 else 'n'}{level}" if level else ""
+        return f'<td class="number{kind}">{self.value:z.2f}</td>'
+
+
+Cell = str | Bar | Shade
+_NUMBER = re.compile(r"(?:-?[\d,.]+(?:e[-+]?\d+)?(?: ?%)?(?: to )?)*")
+
+
+def listing(heads: Sequence[str], rows: Sequence[Sequence[Cell]], tall: bool = False) -> str:
+    """Return a table with a header, which a script makes sortable; columns of numbers are right-aligned."""
+    numeric = [all(_is_number(row[j]) for row in rows) for j in range(len(heads))]
+    kinds = [' class="number"' if each else "" for each in numeric]
     top = "".join(f"<th{kind}>{with_tooltips(escape(head))}</th>" for kind, head in zip(kinds, heads, strict=True))
-    lines = ["".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows]
+    lines = ["".join(_cell(cell, kind) for kind, cell in zip(kinds, row, strict=True)) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    tallness = " tall" if tall else ""
-    return f'<div class="card{tallness}"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    return (
+        f'<div class="card{" tall" if tall else ""}"><table class="sortable"><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, Shade) or (isinstance(cell, str) and _NUMBER.fullmatch(cell) is not None)
+
+
+def _cell(cell: Cell, kind: str) -> str:
+    return f"<td{kind}>{escape(cell)}</td>" if isinstance(cell, str) else cell.html()
 
 
 def fold(title: str, content: str) -> str:
     """Return content that is shown when its title is opened."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"
-
-
-def scale(low: str, high: str) -> str:
-    """Return a legend of the colours of cells."""
-    return f'<div class="scale"><span>{escape(low)}</span><i></i><span>{escape(high)}</span></div>'

@@ -24,18 +24,18 @@ def section(context: ReportContext) -> str:
     ratios, components = model.explained_variance_ratio_[order], model.components_[order]
     labels = [f"{j + 1}: {ratio:.1%}" for j, ratio in enumerate(ratios)]
     lead = f"{len(labels)} components explain {ratios.sum():.1%} of the sum of squares of all rows."
-    cells = model_figures.matrix_figure(labels, context.names, components, "Components, one per row")
-    note = model_figures.note_of_columns(len(context.names), "Blue is positive, orange negative.")
-    most = float(np.abs(components).max())
     sizes = model_figures.moments(coreset)[1]
     if not model.center:
         sizes = np.sqrt(np.average(coreset.points**2, axis=0, weights=coreset.weights))
-    ratio_note = "Explained by each component (bars) and by all up to it (line)."
+    note = "Components, one per column: blue is positive, orange negative."
+    drawn = elements.figure(
+        model_figures.explained_variance_chart(ratios), "Explained by each component, and by all up to it."
+    )
+    cells = model_figures.matrix_table(labels, context.names, components)
     return elements.section(
         "Components",
         lead,
         elements.warning(model_figures.dominance_warning(sizes, context.names)),
-        elements.figure(model_figures.explained_variance_figure(ratios), ratio_note, wide=True),
-        elements.figure(cells, note, wide=True),
-        elements.scale(f"{-most:.1f}", f"{most:.1f}"),
+        elements.note(note + model_figures.note_of_columns(len(context.names))),
+        elements.pair(cells, drawn),
     )

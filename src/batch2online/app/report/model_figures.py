@@ -1,17 +1,16 @@
-"""Figures of models: coefficients, components, centers, importance."""
+"""Tables and charts of models: coefficients, components, centers, importance."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.app.report.figures import ACCENT, INK, MUTED, SECOND, drawing, plain, svg_of
+from batch2online.app.report.charts import Axis, Chart, Series, truncated
+from batch2online.app.report.elements import Bar, Cell, Shade, listing
 
-MAX_BARS = 25
 MAX_COLUMNS = 32
 N_BINS = 10
 
@@ -22,72 +21,65 @@ def equal_weight_bins(weights: FloatArray) -> IntArray:
     return np.asarray(np.minimum(N_BINS * (ends - weights / 2) / ends[-1], N_BINS - 1), dtype=np.int64)
 
 
-def coefficients_figure(names: list[str], effects: FloatArray, errors: FloatArray | None) -> str:
-    """Draw coefficients times the standard deviations of their features, with confidence intervals."""
-    order = np.argsort(-np.abs(effects), kind="stable")[:MAX_BARS][::-1]
-    with drawing(5.2, max(1.6, 0.7 + 0.24 * len(order))) as (figure, axes):
-        colours = [ACCENT if effects[j] >= 0 else SECOND for j in order]
-        axes.barh([plain(names[j]) for j in order], effects[order], color=colours, height=0.62)
-        if errors is not None:
-            places, widths = range(len(order)), np.where(np.isfinite(errors), errors, 0.0)[order]
-            axes.errorbar(effects[order], places, xerr=widths, fmt="none", ecolor=INK, elinewidth=1.2, capsize=2.5)
-        _value_axis(axes, "coefficient times standard deviation")
-        return svg_of(figure, "coefficients", "Coefficients times the standard deviations of their features")
+def bar_table(
+    heads: Sequence[str],
+    names: Sequence[str],
+    effects: FloatArray,
+    columns: Sequence[Sequence[str]] = (),
+    errors: FloatArray | None = None,
+    first: Sequence[str] = (),
+) -> str:
+    """Return a table of features by decreasing effect, each with a bar and the half-width of its interval.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        Names of the columns: of the features, of the bars, and of ``columns``.
+    names : sequence of str
+        The features.
+    effects : array of shape (d,)
+        Lengths of the bars.
+    columns : sequence of sequences of str
+        Further cells of each feature.
+    errors : array of shape (d,), optional
+        Half-widths of the intervals of the effects.
+    first : sequence of str
+        A row before the others, without a bar.
+    """
+    order = np.argsort(-np.abs(effects), kind="stable")
+    halves = np.zeros(len(effects)) if errors is None else np.where(np.isfinite(errors), errors, 0.0)
+    most = float((np.abs(effects) + halves).max(initial=0.0)) or 1.0
+    is_signed = bool((effects - halves < 0).any())
+    rows: list[list[Cell]] = [[first[0], "", *first[1:]]] if first else []
+    for j in order:
+        bar = Bar(float(effects[j]), most, float(halves[j]), is_signed)
+        rows.append([names[j], bar, *(column[j] for column in columns)])
+    return listing(heads, rows, tall=True)
 
 
-def importance_figure(names: list[str], importance: FloatArray) -> str:
-    """Draw the importance of features in decreasing order."""
-    order = np.argsort(-importance, kind="stable")[:MAX_BARS][::-1]
-    with drawing(5.2, max(1.6, 0.7 + 0.24 * len(order))) as (figure, axes):
-        axes.barh([plain(names[j]) for j in order], importance[order], color=ACCENT, height=0.62)
-        _value_axis(axes, "increase of the mean loss")
-        return svg_of(figure, "importance", "Increase of the mean loss if a feature is shuffled")
-
-
-def response_figure(name: str, values: FloatArray, means: FloatArray, what: str) -> str:
-    """Draw the mean prediction over the values of one feature."""
-    with drawing(5.2, 2.6) as (figure, axes):
-        axes.plot(values, means, color=ACCENT, marker="o", markersize=3)
-        axes.set_xlabel(plain(name))
-        axes.set_ylabel(plain(what))
-        return svg_of(figure, "response", f"Mean prediction over {name}")
-
-
-def matrix_figure(labels: list[str], names: list[str], values: FloatArray, label: str) -> str:
-    """Draw a matrix as coloured cells, of many columns those with the largest values."""
+def matrix_table(labels: list[str], names: list[str], values: FloatArray, corner: str = "feature") -> str:
+    """Return a matrix as a table with one feature per row, shaded by value; of many features the strongest."""
     strongest = np.sort(np.argsort(-np.abs(values).max(axis=0), kind="stable")[:MAX_COLUMNS])
-    shown, most = values[:, strongest], float(np.abs(values).max()) or 1.0
-    with drawing(10.6, 1.5 + 0.36 * len(values)) as (figure, axes):
-        for (i, j), value in np.ndenumerate(shown):
-            colour, strength = ACCENT if value >= 0 else SECOND, abs(float(value)) / most
-            axes.add_patch(
-                Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, color=colour, alpha=max(0.04, 0.85 * strength), linewidth=0)
-            )
-            size = 8.5 if len(strongest) <= MAX_COLUMNS // 2 else 6.0
-            axes.text(j, i, f"{value:z.1f}", ha="center", va="center", fontsize=size, color=INK)
-        axes.set_xlim(-0.5, len(strongest) - 0.5)
-        axes.set_ylim(len(values) - 0.5, -0.5)
-        turn = 90 if len(strongest) > 8 else 0
-        axes.set_xticks(range(len(strongest)), [plain(names[j], 18) for j in strongest], rotation=turn, fontsize=9)
-        axes.set_yticks(range(len(values)), labels)
-        axes.grid(visible=False)
-        for side in axes.spines.values():
-            side.set_visible(False)
-        return svg_of(figure, "model", label)
+    most = float(np.abs(values).max()) or 1.0
+    rows = [[names[j], *(Shade(float(value), most) for value in values[:, j])] for j in strongest]
+    return listing([corner, *labels], rows)
 
 
-def explained_variance_figure(ratios: FloatArray) -> str:
+def response_chart(name: str, values: FloatArray, means: FloatArray, what: str) -> Chart:
+    """Draw the mean prediction over the values of one feature."""
+    x, y = Axis.of(truncated(name, 60), values), Axis.of(truncated(what, 40), means)
+    return Chart(f"Mean prediction over {name}", x, y, [Series(what, values.tolist(), means.tolist(), "both")])
+
+
+def explained_variance_chart(ratios: FloatArray) -> Chart:
     """Draw the explained variance ratio of each component, and its cumulative sum."""
-    places = np.arange(1, len(ratios) + 1)
-    with drawing(10.6, 2.6) as (figure, axes):
-        axes.bar(places, 100 * ratios, color=ACCENT, width=0.62)
-        axes.plot(places, 100 * np.cumsum(ratios), "o-", color=SECOND, markersize=4, linewidth=1.2)
-        axes.grid(visible=False, axis="x")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g} %"))
-        axes.set_xlabel("component")
-        axes.set_ylabel("explained")
-        return svg_of(figure, "shares", "Explained variance ratio of each component")
+    places = list(range(1, len(ratios) + 1))
+    series = [
+        Series("each component", places, (100 * ratios).tolist(), "bars"),
+        Series("all up to it", places, (100 * np.cumsum(ratios)).tolist(), "both", "second"),
+    ]
+    x, y = Axis("component", 0.4, len(ratios) + 0.6), Axis("explained", 0.0, 105.0, unit="%")
+    return Chart("Explained variance ratio of each component", x, y, series)
 
 
 def moments(coreset: Any) -> tuple[FloatArray, FloatArray]:
@@ -96,14 +88,9 @@ def moments(coreset: Any) -> tuple[FloatArray, FloatArray]:
     return mean, np.sqrt(np.average((coreset.points - mean) ** 2, axis=0, weights=coreset.weights))
 
 
-def note_of_columns(n_columns: int, note: str) -> str:
-    """Return a caption that says so if not all columns are drawn."""
-    return note + (f" The {MAX_COLUMNS} largest of {n_columns:,} columns are drawn." if n_columns > MAX_COLUMNS else "")
-
-
-def note_of_bars(n_features: int) -> str:
-    """Return a sentence if not all coefficients are drawn."""
-    return f" The {MAX_BARS} largest are drawn." if n_features > MAX_BARS else ""
+def note_of_columns(n_columns: int) -> str:
+    """Return a sentence if not all features are listed."""
+    return f" The {MAX_COLUMNS} strongest of {n_columns:,} features are listed." if n_columns > MAX_COLUMNS else ""
 
 
 def dominance_warning(deviations: FloatArray, names: list[str]) -> str:
@@ -125,13 +112,3 @@ def dominance_warning(deviations: FloatArray, names: list[str]) -> str:
         f"{listed} {share} of the variance: the {len(names) - count} other columns have little effect. "
         "Standardize the columns (--standardize) unless this is intended."
     )
-
-
-def _value_axis(axes: Any, label: str) -> None:
-    """Format the value axis of horizontal bars."""
-    axes.axvline(0, color=MUTED, linewidth=0.8)
-    axes.grid(visible=False, axis="y")
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
-    axes.set_xlabel(label)
-    axes.margins(y=0.01)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import batch2online
+from batch2online.app import web
 from batch2online.app.report import (
     classification,
     clustering,
@@ -37,6 +38,38 @@ _N_REFITS = 30
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _MISSING = {"refuse": "not allowed", "drop": "rows dropped", "mean": "imputed by the mean", "keep": "passed as NaN"}
 _NO_SETTING: tuple[Any, ...] = (None, [], False, {}, ())
+
+_PAGE = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="$policy">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>$title</title>
+<link rel="icon" href="data:,">
+$head
+</head>
+<body>
+<main>
+<header>
+<p>batch2online report</p>
+<h1>$title</h1>
+<p>$subtitle</p>
+<p class="verdict">$verdict</p>
+<p class="summary">$summary</p>
+</header>
+<section class="tiles" aria-label="Summary">
+$tiles
+</section>
+$sections
+<footer>$footer</footer>
+</main>
+<script type="text/plain" id="uplot">$uplot</script>
+$tail
+</body>
+</html>
+""")
 
 KINDS: dict[str, ModuleType] = {
     "OnlineClassifier": classification,
@@ -69,8 +102,7 @@ def model_report(model: Any, target: str | None = None) -> str:
 
 
 def page(context: ReportContext) -> str:
-    """Return the page of a context."""
-    template = Template(files("batch2online.app.report").joinpath("template.html").read_text(encoding="utf-8"))
+    """Return the page of a context; its policy allows its own style and scripts, and nothing from elsewhere."""
     kind = KINDS.get(type(context.model).__name__)
     sections = [
         _quality_over_time(context),
@@ -83,7 +115,14 @@ def page(context: ReportContext) -> str:
         _coreset(context.model),
         _settings(context),
     ]
-    return template.substitute(
+    style, script = (files("batch2online.app.report").joinpath(f"report.{kind}").read_text() for kind in ("css", "js"))
+    head = f"<style>{web.asset('uplot.css')}\n{style}</style>"
+    tail = f"<script>{script}</script>"
+    return _PAGE.substitute(
+        policy=escape(web.policy(head + tail, web.asset("uplot.js"))),
+        head=head,
+        tail=tail,
+        uplot=web.packed("uplot.js"),
         title=escape(_sentence(context.title)),
         subtitle=escape(f"{context.rows:,} rows from {context.source}"),
         verdict=with_tooltips(escape(_verdict(context))),
@@ -154,7 +193,7 @@ def _quality_over_time(context: ReportContext) -> str:
         f"In the last of them: {', '.join(shown)}."
     )
     factor = scale.get("scale", 1.0)
-    drawn = [figure(figures.quality_figure(windows, name, factor), _note_of(name, windows)) for name in names]
+    drawn = [figure(figures.quality_chart(windows, name, factor), _note_of(name, windows)) for name in names]
     return section("Quality over time", lead, pair(*drawn))
 
 
@@ -176,11 +215,11 @@ def _loss(context: ReportContext) -> str:
         lead += f" It is measured on the coreset: the ratio is {interval(regret, 3)}, each bound with probability 95 %."
     rows = counted_rows(context.model)
     totals = f"In total {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
-    loss = figure(figures.loss_figure(curve), f"Mean loss per row, on {rows}. {totals}")
-    ratio = figure(figures.ratio_figure(curve), f"Online loss divided by the optimum in hindsight, on {rows}.")
+    loss = figure(figures.loss_chart(curve), f"Mean loss per row, on {rows}. {totals}")
+    ratio = figure(figures.ratio_chart(curve), f"Online loss divided by the optimum in hindsight, on {rows}.")
     note = f"Regret: online loss minus loss in hindsight, on {rows}; {number(regret.regret())} in total."
-    folded = fold("Regret", figure(figures.regret_figure(curve), note))
-    return section("Online loss and hindsight", lead, pair(loss, ratio), folded)
+    regrets = figure(figures.regret_chart(curve), note)
+    return section("Online loss and hindsight", lead, fold("Loss, ratio and regret", pair(loss, ratio, regrets)))
 
 
 def _changes(context: ReportContext) -> str:
@@ -192,7 +231,7 @@ def _changes(context: ReportContext) -> str:
     lead = f"{_sentence(changes(model))}. Between changes the model is constant.{switches(model)}"
     note = f"Cost of the old model above that of the new one at each change, on {rows}. Hover for the reason."
     tips = [f"row {at}: {reason}" for at, reason in lines]
-    drawn = figure(figures.changes_figure(model.changes_, context.rows, tips), note, wide=True)
+    drawn = figure(figures.changes_chart(model.changes_, context.rows, tips), note)
     heads, latest = ["at row", "reason"], lines[::-1]
     more = []
     if len(latest) > MAX_EVENTS:
@@ -251,25 +290,28 @@ def _columns(context: ReportContext) -> str:
     rows = []
     for j, name in enumerate(context.names[:MAX_COLUMNS]):
         unit = context.units.get(name)
-        rows.append([*known.get(j, ["", ""]), f"{name} ({unit})" if unit else name])
-    return listing(["mean", "standard deviation", "feature"], rows, tall=True)
+        rows.append([f"{name} ({unit})" if unit else name, *known.get(j, ["", ""])])
+    return listing(["feature", "mean", "standard deviation"], rows, tall=True)
 
 
 def _coreset(model: Any) -> str:
     coreset, _ = numeric_coreset(model)
     if not len(coreset):
         return ""
-    lead = f"{len(coreset):,} rows with a total weight of {number(coreset.weights.sum())} represent all rows."
+    weights = coreset.weights
+    lead = (
+        f"{len(coreset):,} rows with a total weight of {number(weights.sum())} represent all rows: half of them stand "
+        f"for at most {number(float(np.median(weights)))} rows each, the heaviest for {number(weights.max())}."
+    )
     if coreset.points.shape[1] <= 1:
-        return section("Coreset", lead, figure(figures.weights_figure(coreset.weights)))
+        return section("Coreset", lead)
     centers = getattr(model, "cluster_centers_", None)
-    scatter, ratio = figures.coreset_figure(coreset.points, coreset.weights, centers)
-    note = f"The first two principal components explain {ratio:.0%} of the variance; larger dots have larger weights."
+    scatter, ratio = figures.coreset_chart(coreset.points, weights, centers)
+    note = f"The first two principal components explain {ratio:.0%} of the variance."
     note += " Colours are clusters, circles their centers." if centers is not None else ""
     if len(coreset) > figures.MAX_POINTS:
         note += f" {figures.MAX_POINTS:,} of the rows are drawn."
-    weights = figure(figures.weights_figure(coreset.weights), "A row of weight 1 represents only itself.")
-    return section("Coreset", lead, pair(figure(scatter, note), weights))
+    return section("Coreset", lead, figure(scatter, note))
 
 
 def _settings(context: ReportContext) -> str:

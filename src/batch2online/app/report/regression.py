@@ -8,8 +8,9 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report import elements, model_figures
+from batch2online.app.report.charts import Axis, Chart, Series
 from batch2online.app.report.context import ReportContext, described
-from batch2online.app.report.figures import ACCENT, INK, MUTED, SECOND, drawing, svg_of
+from batch2online.app.report.figures import MAX_POINTS, diagonal
 from batch2online.app.report.model_figures import N_BINS, equal_weight_bins
 from batch2online.headline import excess, number
 from batch2online.methods.least_squares.problem import LeastSquares, standard_errors
@@ -69,20 +70,20 @@ def section(context: ReportContext) -> str:
     """Return residuals, and coefficients by decreasing effect."""
     model = context.model
     if np.ndim(model.coef_) != 1:
-        rows = [str(j) for j in range(len(model.coef_))]
-        cells = model_figures.matrix_figure(rows, context.names, model.coef_, "Coefficients, one target per row")
-        return elements.section("Coefficients", "One row per target.", elements.figure(cells, wide=True))
-    deviations, widths = model_figures.moments(model.coreset_)[1], _interval_widths(model)
-    effects = model.coef_ * deviations
-    drawn = model_figures.coefficients_figure(context.names, effects, None if widths is None else widths * deviations)
+        targets = [f"target {j}" for j in range(len(model.coef_))]
+        cells = model_figures.matrix_table(targets, context.names, model.coef_)
+        return elements.section(
+            "Coefficients", f"One column per target.{model_figures.note_of_columns(len(context.names))}", cells
+        )
     linear = "the intercept plus the sum of coefficients times features"
     formula = f"exp of {linear}" if model.loss in _LOG else linear
-    lead = f"Prediction of {context.target or 'the target'}: {formula}.{_accuracy(model)}"
-    note = "Blue increases the prediction, orange decreases it."
-    note += "" if widths is None else " Lines show each 95 % interval."
-    listed = _coefficients(context, np.argsort(-np.abs(effects), kind="stable"), widths)
-    both = elements.pair(elements.figure(drawn, note), listed)
-    coefficients = elements.section("Coefficients", lead + model_figures.note_of_bars(len(context.names)), both)
+    widths = interval_widths(model)
+    lead = (
+        f"Prediction of {context.target or 'the target'}: {formula}.{_accuracy(model)} The effect is the coefficient "
+        "times the standard deviation: blue increases the prediction, orange decreases it"
+        f"{'' if widths is None else '; lines show the 95 % interval'}."
+    )
+    coefficients = elements.section("Coefficients", lead, _coefficients(context, widths))
     return "\n".join(filter(None, (_residuals(context), coefficients)))
 
 
@@ -97,61 +98,49 @@ def _residuals(context: ReportContext) -> str:
         f"by the prediction of {target}."
     )
     kind = "Residuals of means" if model.loss in _LOG else "Residuals"
-    note = f"{kind}: dots are rows, sized by weight; orange is the median of a bin, lines its central 80 %."
-    residuals = elements.figure(_residuals_figure(rows), note)
+    note = f"{kind}: dots are rows of the coreset; orange is the median of a bin, grey its central 80 %."
+    residuals = elements.figure(_residuals_chart(rows), note)
     if model.loss in _LOG:
         note = f"Mean {target} against the mean prediction in ten bins; on the diagonal they agree."
-        return elements.section("Residuals", lead, elements.pair(residuals, elements.figure(_means_figure(rows), note)))
+        return elements.section("Residuals", lead, elements.pair(residuals, elements.figure(_means_chart(rows), note)))
     level = float(model.quantile) if model.loss == "quantile" else 0.5
     wanted = f"; the quantile is {level:.0%}" if model.loss in ("quantile", "absolute") else ""
     note = f"Fraction of targets below the prediction in ten bins: {below(rows):.1%} in total{wanted}."
-    coverage = elements.figure(_coverage_figure(rows, level), note.replace("%", " %"))
+    coverage = elements.figure(_coverage_chart(rows, level), note.replace("%", " %"))
     return elements.section("Residuals", lead, elements.pair(residuals, coverage))
 
 
-def _residuals_figure(rows: PredictedRows) -> str:
+def _residuals_chart(rows: PredictedRows) -> Chart:
     """Draw residuals against predictions, with the median and the central 80 % of each bin."""
-    residuals = rows.targets - rows.predicted
-    with drawing(5.2, 3.4) as (figure, axes):
-        sizes = np.clip(14 * rows.weights / rows.weights.max(), 1.0, None)
-        axes.scatter(rows.predicted, residuals, s=sizes, color=ACCENT, alpha=0.25, linewidths=0)
-        axes.axhline(0.0, color=MUTED, linewidth=0.8)
-        bins = rows.binned()
-        at = [float(np.average(each.predicted, weights=each.weights)) for each in bins]
-        quantiles = [weighted_quantiles(each.targets - each.predicted, each.weights, _QUANTILES) for each in bins]
-        low, middle, high = zip(*quantiles, strict=True)
-        axes.vlines(at, low, high, color=INK, linewidth=1.2)
-        axes.plot(at, middle, "o", color=SECOND, markersize=5)
-        least, most = weighted_quantiles(residuals, rows.weights, (0.001, 0.999))
-        margin = 0.05 * (most - least) or 1.0
-        axes.set_ylim(min(least - margin, *low), max(most + margin, *high))
-        axes.set_xlabel("prediction")
-        axes.set_ylabel("residual")
-        return svg_of(figure, "residuals", "Residuals against predictions, with the median of ten bins")
+    residuals, bins = rows.targets - rows.predicted, rows.binned()
+    at = [float(np.average(each.predicted, weights=each.weights)) for each in bins]
+    quantiles = [weighted_quantiles(each.targets - each.predicted, each.weights, _QUANTILES) for each in bins]
+    some = np.linspace(0, len(residuals) - 1, min(len(residuals), MAX_POINTS)).astype(int)
+    series = [Series("residual", rows.predicted[some].tolist(), residuals[some].tolist(), "dots")]
+    for level, colour, values in zip(
+        _QUANTILES, ("muted", "second", "muted"), zip(*quantiles, strict=True), strict=True
+    ):
+        series.append(Series("median" if level == 0.5 else f"{level:.0%} quantile", at, values, "both", colour))
+    ends = weighted_quantiles(residuals, rows.weights, (0.001, 0.999))
+    x, y = Axis.of("prediction", rows.predicted), Axis.of("residual", [*ends, *quantiles[0], *quantiles[-1]])
+    return Chart("Residuals against predictions, with the median of ten bins", x, y, series, height=300)
 
 
-def _means_figure(rows: PredictedRows) -> str:
+def _means_chart(rows: PredictedRows) -> Chart:
     bins = rows.binned()
     predicted = [float(np.average(each.predicted, weights=each.weights)) for each in bins]
     actual = [float(np.average(each.targets, weights=each.weights)) for each in bins]
-    with drawing(5.2, 3.4) as (figure, axes):
-        ends = [min(predicted + actual), max(predicted + actual)]
-        axes.plot(ends, ends, color=MUTED, linewidth=0.8)
-        axes.plot(predicted, actual, "o-", color=ACCENT, markersize=5)
-        axes.set_xlabel("mean prediction")
-        axes.set_ylabel("mean target")
-        return svg_of(figure, "means", "Mean targets against mean predictions, in ten bins")
+    series = [Series("mean target", predicted, actual, "both"), diagonal(min(predicted), max(predicted))]
+    x, y = Axis.of("mean prediction", predicted), Axis.of("mean target", [*predicted, *actual])
+    return Chart("Mean targets against mean predictions, in ten bins", x, y, series, height=300)
 
 
-def _coverage_figure(rows: PredictedRows, level: float) -> str:
+def _coverage_chart(rows: PredictedRows, level: float) -> Chart:
     fractions = [below(each) for each in rows.binned()]
-    with drawing(5.2, 3.4) as (figure, axes):
-        axes.bar(np.arange(1, len(fractions) + 1), fractions, color=ACCENT, width=0.7)
-        axes.axhline(level, color=SECOND, linewidth=1.2)
-        axes.set_ylim(0, 1)
-        axes.set_xlabel("bin, by increasing prediction")
-        axes.set_ylabel("fraction of targets below")
-        return svg_of(figure, "coverage", "Fraction of targets below the prediction, in ten bins")
+    bars = Series("fraction below", list(range(1, len(fractions) + 1)), fractions, "bars")
+    x, y = Axis("bin, by increasing prediction", 0.4, len(fractions) + 0.6), Axis("fraction of targets below", 0.0, 1.0)
+    wanted = Series("", [x.low, x.high], [level, level], "guide", "second")
+    return Chart("Fraction of targets below the prediction, in ten bins", x, y, [bars, wanted], height=300)
 
 
 def _accuracy(model: Any) -> str:
@@ -162,20 +151,27 @@ def _accuracy(model: Any) -> str:
     return f"{shown} Its estimated loss is {excess(error)} above that of a fit on all rows." if error > 0 else shown
 
 
-def _coefficients(context: ReportContext, order: Any, widths: FloatArray | None) -> str:
-    values = context.model.coef_ / context.scales
-    intercept = float(context.model.intercept_ - values @ context.means)
-    rows = [[number(intercept), "", "intercept"]]
-    for j in order:
-        value, half = float(values[j]), np.nan if widths is None else float(widths[j] / context.scales[j])
-        ends = f"{number(value - half)} to {number(value + half)}" if np.isfinite(half) else ""
-        rows.append([number(value), ends, context.names[j]])
-    if widths is None:
-        return elements.listing(["coefficient", "feature"], [[row[0], row[2]] for row in rows], tall=True)
-    return elements.listing(["coefficient", "95 % interval", "feature"], rows, tall=True)
+def _coefficients(context: ReportContext, widths: FloatArray | None) -> str:
+    """Return the coefficients in the units of the columns, by decreasing effect, with their intervals."""
+    coefficients, deviations = context.model.coef_, model_figures.moments(context.model.coreset_)[1]
+    values = coefficients / context.scales
+    first = ["intercept", number(float(context.model.intercept_ - values @ context.means))]
+    heads, columns = ["feature", "effect", "coefficient"], [[number(float(value)) for value in values]]
+    if widths is not None:
+        halves = widths / context.scales
+        heads.append("95 % interval")
+        first.append("")
+        columns.append(
+            [
+                f"{number(value - half)} to {number(value + half)}" if np.isfinite(half) else ""
+                for value, half in zip(values.tolist(), halves.tolist(), strict=True)
+            ]
+        )
+    errors = None if widths is None else widths * deviations
+    return model_figures.bar_table(heads, context.names, coefficients * deviations, columns, errors, first)
 
 
-def _interval_widths(model: Any) -> FloatArray | None:
+def interval_widths(model: Any) -> FloatArray | None:
     """Return half the width of the confidence interval of each coefficient; None for other losses.
 
     Intervals are those of least squares on all rows, widened by the distance of the current model from it.

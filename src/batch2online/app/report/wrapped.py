@@ -10,7 +10,8 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.app.report import elements
 from batch2online.app.report.context import ReportContext, described
-from batch2online.app.report.model_figures import importance_figure, response_figure
+from batch2online.app.report.model_figures import bar_table, response_chart
+from batch2online.headline import number
 from batch2online.rows import Rows
 
 MAX_ROWS = 2_000
@@ -40,7 +41,8 @@ def section(context: ReportContext) -> str:
         "Permutation importance on the coreset: the increase of the mean loss if the values of a feature are shuffled. "
         "Correlated features can replace each other and then seem unimportant."
     )
-    pictures = [elements.figure(importance_figure(list(groups), importance), "Increase of the mean loss.")]
+    heads, values = ["feature", "importance", "increase of the mean loss"], [number(float(each)) for each in importance]
+    pictures = [bar_table(heads, list(groups), importance, [values])]
     fitted = now.model.model
     if now.n_targets and (hasattr(fitted, "predict_proba") or not hasattr(fitted, "classes_")):
         pictures += [
@@ -89,6 +91,6 @@ def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: in
         means.append(float(np.average(first, weights=rows.weights)))
     shown = values * context.scales[column] + context.means[column]
     what = "probability of the last class" if hasattr(model, "predict_proba") else context.target or "prediction"
-    picture = response_figure(context.names[column], shown, np.array(means), str(what))
+    picture = response_chart(context.names[column], shown, np.array(means), str(what))
     name = context.names[column]
     return elements.figure(picture, f"Partial dependence: mean prediction if {name} has this value in all rows.")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import math
-import re
 import time
 from collections.abc import AsyncIterator
 from functools import cache
@@ -17,6 +14,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from batch2online.app import web
 from batch2online.app.serve.models import ModelFolder, ServedModel
 
 _SECONDS = 1.0
@@ -26,22 +24,10 @@ _SECONDS = 1.0
 @cache
 def _page() -> tuple[str, str]:
     """Return the page with its scripts and styles inside, and the policy that allows these alone."""
-    static = files("batch2online.app.serve") / "static"
-    html = (static / "live.html").read_text(encoding="utf-8")
+    html = files("batch2online.app.serve").joinpath("live.html").read_text(encoding="utf-8")
     for name in ("uplot.js", "uplot.css"):
-        html = html.replace(f"/*{name}*/", (static / name).read_text(encoding="utf-8").strip())
-    hashes = {tag: _hashes(html, tag) for tag in ("script", "style")}
-    policy = (
-        f"default-src 'none'; connect-src 'self'; script-src {hashes['script']}; style-src {hashes['style']}; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return html, policy
-
-
-def _hashes(html: str, tag: str) -> str:
-    """Return the hashes of inline elements, as a content security policy names them."""
-    found = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
-    return " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in found)
+        html = html.replace(f"/*{name}*/", web.asset(name))
+    return html, web.policy(html, connect="'self'") + "; frame-ancestors 'none'"
 
 
 async def page(request: Request) -> Response:

@@ -114,8 +114,6 @@ def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
 
 
 def _check_options(options: RunOptions, task: Task) -> None:
-    if options.out is not None and find_spec("matplotlib") is None:
-        raise DataError("The report of --out needs matplotlib: pip install 'batch2online[plot]'.")
     if options.is_on_cluster:
         if find_spec("distributed") is None:
             raise DataError("--workers and --scheduler need Dask: pip install 'batch2online[dask]'.")

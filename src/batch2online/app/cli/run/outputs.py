@@ -82,7 +82,7 @@ def _exchange(staging: Path, folder: Path) -> bool:
 
 def run_report(model: Any, result: dict[str, Any], run_time: RunTime | None) -> str:
     """Return the report of a run as a page."""
-    from batch2online.app.report import page  # imports matplotlib
+    from batch2online.app.report import page
 
     return page.run_report(model, result, run_time)
 
