@@ -37,6 +37,7 @@ from batch2online.rows import Batch, ones
 from batch2online.schema import Count, Weight, check_name_is_free, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.stream import Stream
+from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
 
 _FIRST_CALLS = RLock()
@@ -71,6 +72,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     that read never wait.
     """
 
+    epsilon: Any
     half_life: Any
     window: Any
     first_id: Any
@@ -114,6 +116,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if getattr(self, "half_life", None) not in (None, "auto"):
             settings["half_life"] = self.half_life
         return settings | {"coreset_size": "audit"} if for_audit and self.coreset_size is None else settings
+
+    def _check_adaptive(self, is_possible: bool, needed: str) -> None:
+        if self.epsilon == "auto" and not is_possible:
+            raise ValueError(f'epsilon="auto" needs {needed}.')
+
+    def _accuracy(self, scale: float) -> float:
+        """Return the accuracy of the coreset of the rows seen; with "auto" ``scale`` over the root of their number."""
+        rows = self._view().sketch.totals.effective_rows
+        return adaptive_epsilon(rows, scale) if self.epsilon == "auto" else float(self.epsilon)
 
     def _check_choice(self, parameter: str, *choices: str) -> None:
         value = getattr(self, parameter)

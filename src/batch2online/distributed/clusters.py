@@ -153,6 +153,8 @@ class Rounds:
         shell, *self.entrants = running.kept([shell, *aligned])
         (self.shell,) = running.computed(shell)
         self.sketch: ClusteringSketch = self.shell._stream.sketch
+        if self.sketch.settings.is_adaptive:
+            raise ValueError('epsilon="auto" draws a coreset from rows in one place: give clusters on Dask a number.')
         self.ids = min(start for start, _ in ids), last_id + 1
 
     def fitted(self) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
-from typing import Any, ClassVar, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from batch2online import sampling
 from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.rows import Rows, check_ascending, check_width, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
-from batch2online.schema import Count, require, stores
+from batch2online.schema import Count, at_least, finite, require, require_equal, storable, stores
 from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, with_settings
 from batch2online.sketches.candidates import Candidates, copied
 from batch2online.theory import sizes
@@ -32,6 +32,9 @@ _FEW = 1.5
 
 _MANY = 4.0
 """Beyond so many times the expected size closer bounds come before scores, which for fewer rows takes longer."""
+
+CHECK_GROWTH = 1.1
+"""With ``epsilon="auto"``, inclusion probabilities are lowered for good where rows have multiplied by this."""
 
 _MANY_PARTS = 16
 """In files a part takes more room than the few rows in it."""
@@ -90,14 +93,42 @@ class Statistics(Protocol):
         return 0.0
 
 
+@storable
+@dataclass(frozen=True)
+class LastCheck:
+    """Where the inclusion probabilities of an adaptive sketch were lowered last.
+
+    Attributes
+    ----------
+    rows : float
+        Effective number of rows then; 0 before the first check.
+    block : int
+        The block of ids of the last row added, -1 before the first row.
+    dimension : int
+        Dimension of the problem, on which the constant depends.
+    """
+
+    rows: Annotated[float, at_least(0), finite]
+    block: Annotated[int, at_least(-1)]
+    dimension: Annotated[int, at_least(1)]
+
+
 @stores(
     statistics=Any,
     constant=float,
     parts=tuple[Candidates, ...],
     n_unthinned=Count,
+    last_check=LastCheck | None,
 )
 class AntitoneSketch(Sketch):
-    """Base of the sketches with antitone scores: statistics of the rows seen, and candidates for the coreset."""
+    """Base of the sketches with antitone scores: statistics of the rows seen, and candidates for the coreset.
+
+    A sketch is *adaptive* (``epsilon="auto"``) if its constant c grows with the number t of rows. The inclusion
+    probability of a row is then the least value of ``c(t) * score(t)`` at the checks since it came and now, so that a
+    row dropped at a check never returns. Checks come between two blocks of ids, where rows have multiplied by
+    ``CHECK_GROWTH``: they depend on the ids alone. ``constant`` is that of the next check, by which rows are thinned
+    until then.
+    """
 
     _patience: ClassVar[float] = 2.0
     """So many times the expected size may candidates come in before all are thinned."""
@@ -113,10 +144,12 @@ class AntitoneSketch(Sketch):
         self.constant = 0.0
         self.parts: tuple[Candidates, ...] = ()
         self.n_unthinned = 0
+        self.last_check: LastCheck | None = None
         super().__init__(settings)
 
     def validate(self) -> None:
         """Require candidates that ascend and are as wide as the rows."""
+        require_equal("adaptive", self.last_check is not None, self.settings.is_adaptive)
         is_positive = 0 < self.constant < math.inf and self.settings.size > 0
         require(is_positive, f"size: found {self.settings.size}, with constant {self.constant}")
         require(self.parts, "parts: found none")
@@ -135,9 +168,74 @@ class AntitoneSketch(Sketch):
         if not total:
             raise ValueError(f"{type(self).__name__} needs rows with at least one column.")
         settings = self.settings
-        self.constant = sizes.sampling_constant(settings.coreset_size, total, dimension, settings.epsilon)
+        if settings.is_adaptive:
+            self.last_check = LastCheck(0.0, -1, dimension)
+            self.constant = self._constant_at(settings.block)
+        else:
+            self.constant = sizes.sampling_constant(settings.coreset_size, total, dimension, settings.epsilon)
         self.settings = replace(settings, size=self.constant * total)
         self.parts, self.n_unthinned, self._fresh = (no_candidates(*settings.shape),), 0, ()
+
+    # -- a constant that grows --------------------------------------------------------------------------
+
+    def _constant_at(self, rows: float) -> float:
+        """Return the constant of an adaptive sketch after so many rows; it never falls."""
+        assert self.last_check is not None
+        return sizes.adaptive_constant(self.last_check.dimension, rows, self.settings.epsilon)
+
+    @property
+    def _current_constant(self) -> float:
+        """The constant of the inclusion probabilities now."""
+        if self.last_check is None:
+            return self.constant
+        return min(self.constant, self._constant_at(max(self.last_check.rows, self.totals.effective_rows)))
+
+    def update(self, rows: Rows, gradient_norms: FloatArray | None = None) -> Self:
+        if self.last_check is None:
+            return super().update(rows, gradient_norms)
+        block, last, new = int(rows.ids[0]) // self.settings.block, self.last_check, self._copy()
+        if block != last.block and self.totals.effective_rows >= CHECK_GROWTH * last.rows and self.totals.n_rows:
+            new._check()
+        assert new.last_check is not None
+        new.last_check = replace(new.last_check, block=block)
+        return super(AntitoneSketch, new).update(rows, gradient_norms)
+
+    def _check(self) -> None:
+        """Lower the inclusion probabilities to current ones for good, and the constant to that of the next check."""
+        self._choose()
+        self.parts, self.n_unthinned = (self._lowered(self._kept()),), 0
+        self._await_next_check(self.totals.effective_rows)
+
+    def _lowered(self, candidates: Candidates) -> Candidates:
+        """Return the candidates that current scores keep, with their inclusion probabilities as limits."""
+        constant, scores = self._current_constant, self.statistics.scores
+        few = candidates.within(np.minimum(candidates.limits, constant * scores(candidates.rows)))
+        # Last digits of a score can depend on the rows that are scored together: those that stay are always the same.
+        return replace(few, limits=np.minimum(few.limits, constant * scores(few.rows)))
+
+    def _await_next_check(self, rows: float) -> None:
+        """Set the constant to that of the next check; effective row counts rise by at most one with each row."""
+        assert self.last_check is not None
+        self.last_check = replace(self.last_check, rows=max(self.last_check.rows, rows))
+        constant = self._constant_at(CHECK_GROWTH * self.last_check.rows + self.settings.block)
+        self.settings = replace(self.settings, size=self.settings.size / self.constant * constant)
+        self.constant = constant
+
+    def _merge_adaptive(self, other: Any) -> None:
+        """Merge: a check of each part, and one of both."""
+        assert self.last_check is not None
+        theirs = other._copy()
+        for part in (self, theirs):
+            part._check()
+        last = theirs.last_check
+        self.last_check = replace(
+            self.last_check, rows=max(self.last_check.rows, last.rows), block=max(self.last_check.block, last.block)
+        )
+        self.totals = self.totals.merge(theirs.totals)
+        self._await_next_check(self.totals.effective_rows)
+        self.statistics = self.statistics.merged(theirs.statistics)
+        joined = Candidates.joined([self._kept(), theirs._kept()])
+        self.parts = (self._lowered(joined[np.argsort(joined.rows.ids, kind="stable")]),)
 
     # -- rows -------------------------------------------------------------------------------------------
 
@@ -244,6 +342,9 @@ class AntitoneSketch(Sketch):
         return self.parts[0] if len(self.parts) == 1 else Candidates.joined(list(self.parts))
 
     def _merge(self, other: Any) -> None:
+        if self.last_check is not None:
+            self._merge_adaptive(other)
+            return
         self._choose()
         self.statistics = self.statistics.merged(other.statistics)
         joined = Candidates.joined([self._candidates(), other._candidates()])
@@ -288,7 +389,7 @@ class AntitoneSketch(Sketch):
     def sample(self, history: RowSource | None = None) -> tuple[Rows, FloatArray]:
         """Return the rows that are in the coreset, and their weights there."""
         candidates, scores = self._scored(history)
-        q = np.minimum(candidates.limits, self.constant * scores)
+        q = np.minimum(candidates.limits, self._current_constant * scores)
         keep = kept(sampling.inclusion_uniforms(candidates.words), q)
         rows, words, epsilon = candidates.rows[keep], candidates.words[keep], self.settings.epsilon
         exponent = exponents(q[keep], sampling.rounding_uniforms(words), epsilon)

@@ -98,8 +98,8 @@ class SketchSettings:
     ----------
     epsilon : float
         Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights.
-    coreset_size : int, "theory", "audit" or None
-        The size that was asked for.
+    coreset_size : int, "theory", "audit", "auto" or None
+        The size that was asked for; "auto" if it grows with the rows, see :attr:`is_adaptive`.
     seed : int
         The seed of all random draws.
     shape : (int, int)
@@ -121,6 +121,11 @@ class SketchSettings:
         width, n_targets = self.shape
         require(width >= 1 and n_targets >= 0, f"shape: found {self.shape}")
         require(n_targets == 1 or not self.flat_targets, f"flat_targets: found {n_targets} targets")
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the accuracy improves as rows are added (``epsilon="auto"``); ``epsilon`` is the first one then."""
+        return self.coreset_size == "auto"
 
     @property
     def block(self) -> int:

@@ -16,6 +16,7 @@ from batch2online.numerics.memory import check_available
 from batch2online.rows import Intervals, RowBuffer, Rows, check_disjoint, check_ids, check_ids_left, extended, united
 from batch2online.schema import above, at_least, at_most, below, require, require_equal, stores
 from batch2online.sketches.base import Coreset, Sketch, SketchSettings, check_mergeable, check_same, with_settings
+from batch2online.theory import sizes
 from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
 _STATE = ("sketch", "buffer", "id_ranges", "history")
@@ -39,8 +40,10 @@ class CoresetBuilder(ABC):
 
     Parameters
     ----------
-    epsilon : float in (0, 1)
-        Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights.
+    epsilon : float in (0, 1), or "auto"
+        Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights. "auto" begins at 0.1
+        and improves like one over the root of the number of rows, as the coreset grows like the root; for
+        :class:`Leverage`, :class:`RidgeLeverage` and :class:`Clustering`.
     coreset_size : int, "theory", "audit" or None
         Expected number of rows; "theory" for the size of the theorems, "audit" for a size that suffices for
         measurements, None for one at which models are as accurate as ``epsilon``.
@@ -57,6 +60,9 @@ class CoresetBuilder(ABC):
     advice: ClassVar[str] = "Use fewer columns."
     """What to do where statistics would not fit into memory."""
 
+    can_adapt: ClassVar[bool] = False
+    """Whether ``epsilon="auto"`` is implemented."""
+
     _sketch: Any = None
     _buffer = RowBuffer(0, 0)
     _history: History | None = None
@@ -65,13 +71,17 @@ class CoresetBuilder(ABC):
     def __init__(
         self,
         *,
-        epsilon: float = 0.1,
+        epsilon: float | str = 0.1,
         coreset_size: int | str | None = None,
         random_state: object = None,
         first_id: int = 0,
         keep_history: bool = False,
         half_life: int | None = None,
     ) -> None:
+        if coreset_size == "auto":
+            raise ValueError('coreset_size="auto" is written epsilon="auto".')
+        if epsilon == "auto":
+            epsilon, coreset_size = sizes.ADAPTIVE_EPSILON, self._adaptive_size(coreset_size)
         if not isinstance(epsilon, float | int | np.number) or not 0 < epsilon < 1:
             raise ValueError(f"epsilon must be between 0 and 1, got {epsilon!r}.")
         if not isinstance(first_id, int | np.integer) or not 0 <= first_id <= LARGEST_ID:
@@ -82,6 +92,15 @@ class CoresetBuilder(ABC):
         self.next_id = int(first_id)
         self.keep_history = bool(keep_history)
         self.decay = ForwardDecay.of(half_life)
+
+    def _adaptive_size(self, coreset_size: object) -> str:
+        """Return the size of a coreset that grows with the rows, unless another was asked for or it cannot grow."""
+        if not self.can_adapt:
+            name = type(self).__name__
+            raise ValueError(f'epsilon="auto" is for Leverage, RidgeLeverage and Clustering, not for {name}.')
+        if coreset_size is not None:
+            raise ValueError(f'epsilon="auto" sets the size: leave out coreset_size, got {coreset_size!r}.')
+        return "auto"
 
     # -- to be implemented ------------------------------------------------------------------------------
 

@@ -21,6 +21,9 @@ from batch2online.theory.bounds import (
 from batch2online.theory.certificates import Certificate, certificate
 from batch2online.theory.sizes import (
     FAILURE,
+    adaptive_clustering_size,
+    adaptive_constant,
+    adaptive_epsilon,
     clustering_size,
     clustering_size_theory,
     clustering_sizes,
@@ -34,6 +37,9 @@ from batch2online.theory.sizes import (
 __all__ = [
     "FAILURE",
     "Certificate",
+    "adaptive_clustering_size",
+    "adaptive_constant",
+    "adaptive_epsilon",
     "allowed_regret",
     "certificate",
     "clustering_regret",

@@ -25,6 +25,43 @@ def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) 
     return 4 * math.log(2 * dimension / failure) + 2 / epsilon
 
 
+ADAPTIVE_EPSILON = 0.1
+"""Accuracy at which ``epsilon="auto"`` begins, and its grid of weights."""
+
+
+def adaptive_constant(
+    dimension: int, rows: float, epsilon: float = ADAPTIVE_EPSILON, failure: float = FAILURE
+) -> float:
+    """Return the constant after so many rows with ``epsilon="auto"``: 4 ln(2 d / delta) + max(2 / epsilon, sqrt(rows)).
+
+    It begins at :func:`leverage_constant`, never falls, and grows more slowly than the rows.
+
+    >>> round(adaptive_constant(11, 100)), round(adaptive_constant(11, 200_000))
+    (51, 478)
+    """
+    return leverage_constant(dimension, epsilon, failure) + max(0.0, math.sqrt(rows) - 2 / epsilon)
+
+
+def adaptive_clustering_size(k: int, rows: float, epsilon: float = ADAPTIVE_EPSILON) -> float:
+    """Return the size of a clustering coreset after so many rows: (1 + k) max(10 / epsilon, sqrt(rows)).
+
+    >>> round(adaptive_clustering_size(5, 100)), round(adaptive_clustering_size(5, 200_000))
+    (600, 2683)
+    """
+    return (1 + k) * max(10 / epsilon, math.sqrt(rows))
+
+
+def adaptive_epsilon(rows: float, scale: float = 2.0, epsilon: float = ADAPTIVE_EPSILON) -> float:
+    """Return the accuracy after so many rows with ``epsilon="auto"``: min(epsilon, scale / sqrt(rows)).
+
+    ``scale`` is 2 for regression and low rank, 10 for clustering, as in the sizes above.
+
+    >>> adaptive_epsilon(100), adaptive_epsilon(1_000_000)
+    (0.1, 0.002)
+    """
+    return min(epsilon, scale / math.sqrt(max(rows, 1.0)))
+
+
 def leverage_constant_theory(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
     """Return the constant of the paper's Theorem 8.4 (Woodruff 2014): epsilon^-2 ln(d / delta)."""
     return math.log(dimension / failure) / epsilon**2

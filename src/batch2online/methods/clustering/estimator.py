@@ -46,8 +46,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Where the rows are kept: a new row may move the seeds of the coreset, and then dropped rows are needed again.
         With "coreset" the coreset alone is kept: bounded memory, nearly the same quality, no ``forget``. ``merge`` is
         then bounded too, but not equal to one stream, and depends on the order of merging.
-    epsilon : float, default 0.015
-        Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``.
+    epsilon : float or "auto", default 0.015
+        Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``. "auto" begins at 0.1 and improves like
+        ``10 / sqrt(n)``: the size is ``(1 + k) max(100, sqrt(n))``.
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
@@ -86,6 +87,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     Attributes
     ----------
     cluster_centers_ : the current centers, (n_clusters, n_features); points repeat while fewer than k are distinct
+    epsilon_ : accuracy of the coreset now, ``epsilon`` unless that is "auto"
     labels_ : labels of the rows of the last ``fit``
     n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and of each cluster; the coreset; loss against hindsight (the best known
@@ -141,7 +143,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         z: float = 2.0,
         stages: int = 1,
         history: str | os.PathLike[str] = "memory",
-        epsilon: float = 0.015,
+        epsilon: float | str = 0.015,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
         solve: str = "exact",
@@ -213,6 +215,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         """The current centers; the mean row before the first refresh."""
         centers: FloatArray = self._check_fitted().model.points
         return centers
+
+    @property
+    def epsilon_(self) -> float:
+        """Accuracy of the coreset of the rows seen so far; with ``epsilon="auto"`` it falls as rows are added."""
+        return self._accuracy(10.0)
 
     @property
     def cluster_centers_(self) -> FloatArray:

@@ -106,6 +106,9 @@ class SeededSketch(AntitoneSketch):
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         return SeedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
 
+    def _constant_at(self, rows: float) -> float:
+        return sizes.adaptive_clustering_size(self.k, rows, self.settings.epsilon)
+
     def _parameters(self) -> dict[str, object]:
         return {"k": self.k, "z": self.z}
 
@@ -134,9 +137,19 @@ class MovingSeeds(SeededSketch):
         candidates = self._candidates()
         self._reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
 
+    def _check(self) -> None:
+        """Lower the inclusion probabilities, under the seeds so far and under new ones."""
+        limited = _limited(self.statistics, self._candidates(), self._current_constant)
+        self._await_next_check(self.totals.effective_rows)
+        self._reseed(limited)
+
     def _merge(self, other: Any) -> None:
-        sides = [(self.statistics, self._candidates()), (other.statistics, other._candidates())]
-        joined = Candidates.joined([_limited(known, rows, self.constant) for known, rows in sides])
+        sides = [(side.statistics, side._candidates(), side._current_constant) for side in (self, other)]
+        joined = Candidates.joined([_limited(*side) for side in sides])
+        if self.last_check is not None:
+            last, totals = max(self.last_check, other.last_check, key=lambda one: one.block), self.totals
+            self.last_check = replace(last, rows=max(self.last_check.rows, other.last_check.rows))
+            self._await_next_check(totals.merge(other.totals).effective_rows)
         joined = joined[np.argsort(joined.rows.ids, kind="stable")]
         self.seeds = self.seeds[:0]
         self.statistics = SeedStatistics.empty(self.seeds.points, self.k, self.z)
@@ -159,7 +172,7 @@ class MovingSeeds(SeededSketch):
         empty = SeedStatistics.empty(self.seeds.points, self.k, self.z)
         self.statistics, of_weighted = empty.add(weighted)
         of_rows = of_weighted * candidates.limits  # scores are in proportion to weights
-        self.parts, self.n_unthinned = (_within(candidates, self.constant * of_rows),), 0
+        self.parts, self.n_unthinned = (_within(candidates, self._current_constant * of_rows),), 0
         self._is_joined = False
 
 
@@ -276,6 +289,9 @@ class FixedSeeds(SeededSketch):
         self._add_candidates(candidates.within(probabilities(scores, self.constant * SAFETY)))
 
 
+_ROOM = 2
+"""The sampler of an adaptive coreset keeps the rows that are needed until there are so many times as many."""
+
 FIRST_STAGE = 4
 """With two stages, the first keeps this many times as many rows as the second."""
 
@@ -344,7 +360,17 @@ class ClusteringSketch(Sketch):
 
     def _new_sampler(self, kind: type[SeededSketch], seeds: Rows, width: int) -> SeededSketch:
         own = self.settings
-        return kind(SketchSettings(own.epsilon, own.size, own.seed, (width, 0)), seeds, self.k, self.z)
+        size = "auto" if own.is_adaptive and kind is MovingSeeds else self._size_at(_ROOM * self.totals.effective_rows)
+        return kind(SketchSettings(own.epsilon, size, own.seed, (width, 0)), seeds, self.k, self.z)
+
+    def _size_at(self, rows: float) -> float:
+        """Return the expected size after so many rows."""
+        own = self.settings
+        return sizes.adaptive_clustering_size(self.k, rows, own.epsilon) if own.is_adaptive else own.size
+
+    @property
+    def _current_size(self) -> float:
+        return self._size_at(self.totals.effective_rows)
 
     def _no_rows(self) -> Rows:
         return Rows.empty(*self.settings.shape)
@@ -365,10 +391,15 @@ class ClusteringSketch(Sketch):
             self.sampler = self.sampler.scale(factor)
 
     @property
+    def _redraws(self) -> bool:
+        """Whether the coreset is drawn anew from the history, of a size that grows with the rows."""
+        return self.settings.is_adaptive and self.reads_history
+
+    @property
     def _keeps_every_row(self) -> bool:
         """Whether rows are so few that the coreset holds them all: their scores are at least ``1 / (n (1 + k))``."""
         is_sampled_once = self.reads_history and self.stages == 1
-        is_small = self.totals.n_rows * (1 + self.k) * SAFETY <= self.settings.size
+        is_small = self.totals.n_rows * (1 + self.k) * SAFETY <= self._current_size
         return is_sampled_once and self.totals.all_weigh_one and is_small
 
     def prepared(self, history: RowSource | None = None) -> Self:
@@ -385,7 +416,8 @@ class ClusteringSketch(Sketch):
         assert history is not None
         new.race, chosen = self.race.updated(history).run(history)
         new.raced_rows, seeds = self.totals.n_rows, history.at(chosen)
-        if self.sampler is None or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
+        is_kept = self.sampler is not None and self._current_size <= self.sampler.settings.size
+        if not is_kept or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
             new.sampler, new.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
         for rows in history.from_row(new.sampled_rows):
             new.sampler = new.sampler.with_block(rows, new.sampled_rows)
@@ -402,7 +434,8 @@ class ClusteringSketch(Sketch):
         if new.sampler is None or self._keeps_every_row:
             every = self._no_rows() if history is None else history.everything()
             return Coreset(every.points, None, np.ones(len(every)), every.ids)
-        rows, weights = new.sampler.sample()
+        sampler = new.sampler.with_size(self._current_size) if self._redraws else new.sampler
+        rows, weights = sampler.sample()
         if self.reads_history:
             assert history is not None
             rows = history.at(rows.points[:, 2].astype(np.int64))
@@ -430,7 +463,7 @@ class ClusteringSketch(Sketch):
         """Return the bound that is proved for one stage and the full history; 1 otherwise."""
         if self.stages != 1 or not self.reads_history or not self.totals.n_rows:
             return 1.0
-        return bounds.clustering_sensitivity(n, self.settings.size, self.k, self.settings.epsilon)
+        return bounds.clustering_sensitivity(n, self._size_at(n), self.k, self.settings.epsilon)
 
     def _parameters(self) -> dict[str, object]:
         return {"k": self.k, "z": self.z, "stages": self.stages}
@@ -469,7 +502,9 @@ class Clustering(CoresetBuilder):
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept.
     epsilon, coreset_size, random_state, first_id
-        As for every coreset; the default size is ``10 (1 + k) / epsilon``.
+        As for every coreset; the default size is ``10 (1 + k) / epsilon``. ``epsilon="auto"``, with one stage, has the
+        size ``(1 + k) max(100, sqrt(n))``: the coreset is drawn anew from the rows kept. With ``history="coreset"``,
+        inclusion probabilities never rise again.
 
     Examples
     --------
@@ -480,6 +515,7 @@ class Clustering(CoresetBuilder):
     True
     """
 
+    can_adapt = True
     _history_parameter = ClusteringSketch.history_parameter
 
     def __init__(
@@ -500,6 +536,8 @@ class Clustering(CoresetBuilder):
         if not isinstance(history, str | os.PathLike):
             raise ValueError(f'history must be "memory", "coreset" or the path of a folder, got {history!r}.')
         super().__init__(keep_history=history != "coreset", **settings)
+        if self.coreset_size == "auto" and stages == 2:
+            raise ValueError('epsilon="auto" needs stages=1, got 2.')
         self.k, self.z, self.stages = int(k), float(z), int(stages)
         self.history_place = os.fspath(history)
 
@@ -516,6 +554,8 @@ class Clustering(CoresetBuilder):
         size: Any = self.coreset_size
         if size is None:
             size = sizes.clustering_size(self.k, self.epsilon)
+        elif size == "auto":
+            size = sizes.adaptive_clustering_size(self.k, 0, self.epsilon)
         elif size == "theory":
             size = sizes.clustering_size_theory(self.k, self.z, self.epsilon)
         sizes.sampling_constant(size, 1, self.k, self.epsilon)

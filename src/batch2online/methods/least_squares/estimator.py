@@ -16,7 +16,7 @@ from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
 from batch2online.record import Averages
-from batch2online.refresh import Adaptive, Lazy, Policy
+from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
 from batch2online.schema import check_value, require_equal
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
@@ -65,16 +65,18 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     delta : float, default 1.35
         Residuals of more scales than this count as outliers, with ``loss="huber"``: the ``epsilon`` of
         ``HuberRegressor``.
-    epsilon : float, default 0.02
+    epsilon : float or "auto", default 0.02
         Accuracy of a coreset that models are fitted to, and the grid of powers of ``1 + epsilon`` of its weights. Exact
-        models do not depend on it.
+        models do not depend on it. "auto", with ``solve="coreset"``, begins at 0.1 and improves like ``2 / sqrt(n)``,
+        so that no share of the loss is given away for ever; the coreset grows like ``sqrt(n)``, see "Proofs".
     coreset_size : int, "theory", "audit" or None
         Expected size of the coreset. None is the size for ``epsilon`` if models are fitted to the coreset, otherwise
         ``"audit"``, 20 rows per column of ``[1 | a | b]``: enough for audits.
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)`` after ridge regressions of the first
-        rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``; and ``Geometric(growth=2)`` for
+        rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``, and ``Geometric(growth=1.2)``
+        with ``epsilon="auto"``; and ``Geometric(growth=2)`` for
         other losses, ``Geometric(growth=1.5)`` from 100 columns on. A policy that you give refits with the batch
         algorithm from its first check on, by default after ``3 * (n_features + 1)`` rows.
     solve : {"exact", "coreset"}
@@ -103,6 +105,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     Attributes
     ----------
     coef_, intercept_ : the current model; the mean of the targets before the first check
+    epsilon_ : accuracy of the coreset now, ``epsilon`` unless that is "auto"
     error_ : estimated share by which the model costs more than the fit to all rows; 0 for least squares
     n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
@@ -158,7 +161,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         quantile: float = 0.5,
         power: float = 1.5,
         delta: float = 1.35,
-        epsilon: float = 0.02,
+        epsilon: float | str = 0.02,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
         solve: str = "exact",
@@ -213,15 +216,20 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     def _new_stream(self, n_targets: int) -> Stream:
         self._check_choice("solve", "coreset", "exact")
+        self._check_adaptive(self._is_plain and self.solve == "coreset", 'solve="coreset" and the squared loss alone')
         if not self._is_plain:
             return self._anchored_stream(n_targets)
         exact = self.solve == "exact"
         settings = self._sampling(for_audit=exact)
         coreset = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
-        default = _ADAPTIVE if exact else Lazy(growth=1.2, tolerance=0.015)
-        policy = default if self.refresh is None else self.refresh
+        policy = self._default_refresh(exact) if self.refresh is None else self.refresh
         problem = LeastSquares(exact=exact, ridge_first=exact and self.refresh is None)
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
+
+    def _default_refresh(self, exact: bool) -> Policy:
+        if exact:
+            return _ADAPTIVE
+        return Geometric(growth=1.2) if self.epsilon == "auto" else Lazy(growth=1.2, tolerance=0.015)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -284,6 +292,11 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         engine = self._check_fitted()
         predictions = _predictions(engine, np.asarray(self._values_of(x), dtype=np.float64)[None])[0]
         return float(predictions[0]) if engine.flat_targets else predictions
+
+    @property
+    def epsilon_(self) -> float:
+        """Accuracy of the coreset of the rows seen so far; with ``epsilon="auto"`` it falls as rows are added."""
+        return self._accuracy(2.0)
 
     @property
     def error_(self) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.least_squares.sketch import LeverageSketch
-from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares, ridge
+from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_share, least_squares, ridge
 from batch2online.numerics.triangular import column_norms
 from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
 from batch2online.quality import Baseline, MeanBaseline
@@ -105,12 +105,17 @@ class LeastSquares(Problem):
     def fit(self, data: Snapshot, current: LinearModel | None) -> FitResult:
         """Return the least-squares model of the coreset or of all rows; the current model is not consulted.
 
+        With ``epsilon="auto"`` it is that of all rows where the coreset holds less than half of the squared length of
+        all rows in some direction: Theorem 8 of ``docs/proofs.md`` needs this.
+
         It can cost more than the optimum where directions are dropped. Costs are compared with those of such models,
         never with the optimum alone, so that a refit takes place where it gains.
         """
         moments = data.sketch.moments
         if not self.exact:
-            moments = coreset_moments(data.coreset, data.sketch.intercept)
+            of_coreset = coreset_moments(data.coreset, data.sketch.intercept)
+            if not (data.sketch.settings.is_adaptive and least_share(of_coreset, moments) < _LEAST_SHARE):
+                moments = of_coreset
         return self.fit_result(LinearModel(*least_squares(moments)), data)
 
     def fit_online(self, data: Snapshot, current: LinearModel | None) -> FitResult:
@@ -188,6 +193,9 @@ class LeastSquares(Problem):
     def same(self, old: LinearModel, new: LinearModel) -> bool:
         return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
 
+
+_LEAST_SHARE = 0.5
+"""Least ratio of the squared length of the coreset to that of all rows, over directions, for a fit to the coreset."""
 
 _FIRST_ROWS = 10
 """Rows of the first ridge regression."""

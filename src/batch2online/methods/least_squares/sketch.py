@@ -157,6 +157,7 @@ class Leverage(CoresetBuilder):
     True
     """
 
+    can_adapt = True
     advice = (
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
         "BatchToOnline(estimator) with coreset=coresets.Uniform, which keeps rows alone."

@@ -40,6 +40,31 @@ def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
     return Moments.of(rows, intercept)
 
 
+def least_share(some: Moments, every: Moments) -> float:
+    r"""Return the least ratio :math:`|A_s x|^2 / |A x|^2` of inputs that are weighted rows to those of all rows.
+
+    Directions that least squares drops do not count.
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows = Rows(rng.normal(size=(50, 2)), np.zeros((50, 1)), np.ones(50), np.arange(50))
+    >>> half = Moments.of(Rows(rows.points, rows.targets, rows.weights / 2, rows.ids), intercept=True)
+    >>> round(least_share(half, Moments.of(rows, intercept=True)), 6)
+    0.5
+    """
+    inputs, own = every.n_inputs, some.shifted_factor
+    if every.intercept:
+        own = own + own[:, :1] * (some.shift - every.shift)
+    factor = every.shifted_factor[:inputs, :inputs]
+    scale = column_norms(factor)
+    divisor = np.where(scale > 0, scale, 1.0)
+    _, values, turned = np.linalg.svd(factor / divisor)
+    live = values > TOLERANCE * values[0]
+    if not live.any():
+        return 1.0
+    whitening = turned[live].T / values[live] / divisor[:, None]
+    return float(np.linalg.svd(own[:, :inputs] @ whitening, compute_uv=False)[-1] ** 2)
+
+
 def least_squares(moments: Moments) -> LinearSolution:
     """Return the minimiser of the squared loss over the rows in ``moments``, without nearly constant directions.
 

@@ -17,7 +17,7 @@ from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
-from batch2online.refresh import Adaptive, Lazy, Policy
+from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
 from batch2online.stream import Stream
 
 
@@ -35,9 +35,10 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         Rank of the approximation.
     center : bool, default False
         Approximate around the mean (PCA) instead of around zero (the paper's matrix approximation).
-    epsilon : float, default 0.01
+    epsilon : float or "auto", default 0.01
         Accuracy of a coreset that models are fitted to, and the grid of powers of ``1 + epsilon`` of its weights. Exact
-        models do not depend on it.
+        models do not depend on it. "auto", with ``solve="coreset"``, begins at 0.1 and improves like ``2 / sqrt(n)``;
+        the coreset grows like ``sqrt(n)``.
     coreset_size : int, "theory", "audit" or None
         Expected size of the coreset. None is the size for ``epsilon`` if models are fitted to the coreset, otherwise
         ``"audit"``, 40 rows per component: enough for audits.
@@ -45,7 +46,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2, growth=1.5, max_noise_factor=4)``. With ``solve="coreset"`` it is
         ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with
-        ``center``, where explained variance matters and reacts more strongly than the loss.
+        ``center``, where explained variance matters and reacts more strongly than the loss; with ``epsilon="auto"``
+        ``Geometric(growth=1.5)``.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
         schedule keeps changes few, see "Proofs".
@@ -71,6 +73,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     Attributes
     ----------
     components_, mean_ : the current model; coordinate axes for the first ``2 * n_components`` rows
+    epsilon_ : accuracy of the coreset now, ``epsilon`` unless that is "auto"
     explained_variance_, explained_variance_ratio_, singular_values_
         Of the current components, exact over all rows seen.
     n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
@@ -105,7 +108,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         n_components: int = 2,
         *,
         center: bool = False,
-        epsilon: float = 0.01,
+        epsilon: float | str = 0.01,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
         solve: str = "exact",
@@ -135,6 +138,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         width = self.n_features_in_
         self._check_choice("solve", "coreset", "exact")
         self._check_choice("basis", "stable", "variance")
+        self._check_adaptive(self.solve == "coreset", 'solve="coreset"')
         if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
             raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
         exact = self.solve == "exact"
@@ -147,6 +151,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def _default_refresh(self, exact: bool) -> Policy:
         if exact:
             return Adaptive(kappa=2.0, growth=1.5, max_noise_factor=4.0)
+        if self.epsilon == "auto":
+            return Geometric(growth=1.5)
         return Lazy(1.5, 0.004) if self.center else Lazy(1.7, 0.008)
 
     @property
@@ -158,6 +164,11 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         """Moments of all rows seen, around the mean if centred."""
         sketch: Any = self._check_fitted().view().sketch
         return second_moments(sketch.moments)
+
+    @property
+    def epsilon_(self) -> float:
+        """Accuracy of the coreset of the rows seen so far; with ``epsilon="auto"`` it falls as rows are added."""
+        return self._accuracy(2.0)
 
     @property
     def components_(self) -> FloatArray:

@@ -86,6 +86,7 @@ class RidgeLeverage(CoresetBuilder):
     True
     """
 
+    can_adapt = True
     advice = (
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
         "BatchToOnline(TruncatedSVD(k), coreset=coresets.Uniform), which keeps rows alone."
