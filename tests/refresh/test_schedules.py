@@ -300,3 +300,14 @@ def test_the_excess_of_a_change_by_hand():
     assert ChangeEvent(10, "scheduled", 1.0, cost_before=3.0, cost_after=2.0).excess == 0.5
     assert ChangeEvent(10, "scheduled", 1.0, cost_before=3.0, cost_after=0.0).excess == math.inf
     assert ChangeEvent(10, "scheduled", 1.0, cost_before=0.0, cost_after=0.0).excess == 0.0
+
+
+def test_checks_at_every_row_join_few_parts():
+    """Rows of earlier checks are chosen from a few at a time: a check at every row takes time linear in the rows."""
+    rng = RNG(3)
+    X = rng.normal(size=(400, 2))
+    online = OnlineRegression(solve="coreset", coreset_size=20, refresh=OnChange(), random_state=0)
+    online.partial_fit(X, X.sum(axis=1) + rng.normal(size=400))
+    sketch = online._stream.view().sketch
+    assert len(sketch._fresh) < 16
+    assert len(sketch._kept()) < 100

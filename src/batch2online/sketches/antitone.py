@@ -37,7 +37,7 @@ CHECK_GROWTH = 1.1
 """With ``epsilon="auto"``, inclusion probabilities are lowered for good where rows have multiplied by this."""
 
 _MANY_PARTS = 16
-"""In files a part takes more room than the few rows in it."""
+"""Beyond so many parts, joining them at every check and storing them would take longer than the rows in them do."""
 
 _USEFUL = 0.5
 """Share of the rows that coarse bounds leave, at most, for them to come before closer ones."""
@@ -254,7 +254,7 @@ class AntitoneSketch(Sketch):
             self._add_candidates(self._chosen_of(rows, words))
             return
         self._fresh = (*self._fresh, Candidates(copied(rows), words, ones(len(rows))))
-        if 2 * sum(map(len, self._fresh)) >= block:
+        if len(self._fresh) >= _MANY_PARTS or 2 * sum(map(len, self._fresh)) >= block:
             self._choose()
 
     def _words(self, ids: IntArray) -> WordArray:
