@@ -137,9 +137,7 @@ def scheduled(policy, n):
 
 def test_refits_come_at_whole_thousands():
     early = [33, 63, 125, 250, 500]
-    assert scheduled(Measured(start=33), 20_000) == early + [
-        *(1_000, 1_500, 2_000, 3_000, 4_000, 6_000, 9_000, 13_000, 19_000)
-    ]
+    assert scheduled(Measured(start=33), 20_000) == [*early, *(1000, 1500, 2000, 3000, 4000, 6000, 9000, 13000, 19000)]
     assert scheduled(Measured(growth=2.0, start=33), 9_000) == [*early, 1_000, 2_000, 4_000, 8_000]
 
 
