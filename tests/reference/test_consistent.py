@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -26,13 +28,11 @@ def run(problem, n, consistent, seed=0, **options):
         return reference.online_regression(rng, A, b, EPSILON, m=M, consistent=consistent, **options)
     if problem == "low rank":
         return reference.online_low_rank(rng, A, 1, EPSILON, m=M, consistent=consistent, **options)
-    return reference.online_clustering(
-        rng, A, 2, EPSILON, sizes=(20, 10), constant=1, consistent=consistent, **options
-    )
+    return reference.online_clustering(rng, A, 2, EPSILON, sizes=(20, 10), constant=1, consistent=consistent, **options)
 
 
 def changes(models):
-    return np.array([changed(old, new) for old, new in zip(models, models[1:], strict=False)])
+    return np.array([changed(old, new) for old, new in pairwise(models)])
 
 
 @pytest.mark.parametrize("problem", ["regression", "low rank", "clustering"])
