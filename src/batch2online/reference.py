@@ -349,7 +349,7 @@ def online_low_rank(
 
     def solved_on_sketch(rng: np.random.Generator, rows: FloatArray) -> FloatArray:
         C = low_rank_sketch(rng, rows, k, size, epsilon, errata=errata)
-        return np.asarray(np.linalg.svd(C, full_matrices=True)[2][:k].T)
+        return np.asarray(np.linalg.svd(C, full_matrices=min(C.shape) < k)[2][:k].T)
 
     def loss(Z: FloatArray, a: FloatArray) -> float:
         residual = float(np.linalg.norm(a - Z @ (Z.T @ a)))

@@ -13,8 +13,8 @@ from benchmarks.suite.study import Study
 
 TEXT = (
     f"Coresets of {CHANGES_SIZE} rows, ε = {CHANGES_EPSILON}, random order, {{seeds}} seeds: changes of the model "
-    "after so many rows, and the bound of their expected number. Transport is the paper's algorithm with each draw kept "
-    "as often as its distribution allows (`reference`, `consistent=True`)."
+    "after so many rows, and the bound of their expected number. Transport is the paper's algorithm with each draw "
+    "kept as often as its distribution allows (`reference`, `consistent=True`)."
 )
 COLUMNS = ["problem", "algorithm", "rows", "changes", "bound", "changes at the first tenth"]
 
