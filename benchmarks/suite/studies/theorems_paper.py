@@ -11,8 +11,8 @@ from benchmarks.suite.study import Study
 
 TEXT = (
     "Loss over hindsight with its standard deviation over {seeds} seeds, and regret, from row {first} on of {rows:,} "
-    "rows in random order. Coresets have {constant:g} p ln(p n / ε) / ε² rows; both sides fit a model whenever the rows "
-    "have grown by a tenth."
+    "rows in random order. Coresets have {constant:g} p ln(p n / ε) / ε² rows; both sides fit a model whenever the "
+    "rows have grown by a tenth."
 )
 COLUMNS = ["data", "problem", "ε", "size", "ours", "the paper's", "our regret", "its regret"]
 

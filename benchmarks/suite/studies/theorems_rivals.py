@@ -38,7 +38,7 @@ SETS = {"regression": "cps1988", "lowrank": "digits", "clustering": "digits"}
 ROWS, CHUNK = 2_000, 20
 ORDERS: dict[str, Any] = {
     "random": "random",
-    "sorted": evaluate.Sorted(0),
+    "drifting": "drifting",
     "blocks": "blocks",
     "hardest last": "adversarial",
 }
