@@ -23,11 +23,11 @@ def largest_error(m):
 
 
 sizes = [25, 50, 100, 200, 400]
-errors = [np.mean([largest_error(m) for _ in range(10)]) for m in sizes]
+errors = [np.mean([largest_error(m) for _ in range(20)]) for m in sizes]
 figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
-axes.loglog(sizes, errors, "o-", label="largest error of 200 models")
-axes.loglog(sizes, 2 / np.sqrt(sizes), "--", color="0.4", label=r"$2 / \sqrt{m}$")
-axes.set(xlabel="draws m", ylabel="relative error of the cost")
+axes.plot(sizes, errors, "o-", label="largest error of 200 models")
+axes.plot(sizes, 1 / np.sqrt(sizes), "--", color="0.4", label=r"$1 / \sqrt{m}$")
+axes.set(xlabel="draws m", ylabel="relative error of the cost", ylim=(0, None))
 axes.legend(frameon=False)
 
 # %%

@@ -179,7 +179,7 @@ def changes(records: list[Record]) -> Any:
             label = _ALGORITHMS.get(algorithm, algorithm)
             _curve(axes, line, "changes", color=COLOURS[number], label=label)
             axes.plot(_column(line, "rows"), _column(line, "bound"), color=COLOURS[number], **_BOUND)
-        axes.set(xscale="log", yscale="log", title=problem, ylabel="changes")
+        axes.set(xscale="log", yscale="log", title=problem, ylabel="changes", ylim=(1.0, axes.get_ylim()[1]))
         _decades(axes)
     panels[-1].set_xlabel("rows n")
     panels[0].plot([], [], color="0.3", label="bound", **_BOUND)
