@@ -898,7 +898,7 @@ def failing_on_call(fit: Callable[..., Any], number: int, exception: type[BaseEx
 
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
     """Make the solver of this model raise in one of the next calls."""
-    problem = type(model._stream.problem)
+    problem = type(model._stream.waited().problem)  # a refit under way is none of the next calls
     return patch.object(problem, "fit", failing_on_call(problem.fit, number, exception))
 
 
