@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -175,7 +175,7 @@ class Decision:
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: no seconds, which differ from run to run."""
-        return {name: value for name, value in vars(self).items() if name != "seconds"}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "seconds"}
 
 
 @storable
