@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import start_new_thread
 from collections.abc import Callable
 from contextvars import copy_context
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any, Self
 
 _SWITCH_SECONDS = 2e-4
@@ -62,8 +63,7 @@ class Task:
         self._result: Any = None
         self._error: BaseException | None = None
         self._ended, self._process = Event(), os.getpid()
-        context = copy_context()
-        Thread(target=context.run, args=(self._run, compute), name="batch2online refit", daemon=True).start()
+        start_new_thread(copy_context().run, (self._run, compute))  # a Thread waits until it runs
 
     @classmethod
     def ended(cls, result: Any) -> Self:
