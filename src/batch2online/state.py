@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 TRIAL_ROWS = 2_000
 """Rows on which a model that was replaced is scored beside its successor."""
 
-LEAST_DELAY, DELAY = 16, 20
-"""Rows between a check in the background and its outcome: at least so many, and one for each of so many rows seen."""
+DELAY = 20
+"""A check in the background has one row of delay for each of so many rows seen."""
 
 DELAYS_PER_STEP = 5
 """Where old rows lose weight, the delay is at most one of so many equal parts of the rows between two checks."""
@@ -740,10 +740,9 @@ def start(state: StreamState, history: History | None) -> StreamState:
 def delay(state: StreamState) -> int:
     """Return the number of rows between a check in the background and its outcome.
 
-    It is 5 % of the rows seen, but 16 at least; where old rows lose weight, no more than a fifth of the rows between
-    two checks.
+    It is 5 % of the rows seen; where old rows lose weight, no more than a fifth of the rows between two checks.
     """
-    rows = max(LEAST_DELAY, math.ceil(state.n_learned / DELAY))
+    rows = math.ceil(state.n_learned / DELAY)
     return rows if state.max_step is None else min(rows, math.ceil(state.max_step / DELAYS_PER_STEP))
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -53,18 +53,31 @@ SUBJECTS = {
     "wrapped": partial(BatchToOnline, Ridge(), coreset_size=150),
     "complete wrapped": partial(BatchToOnline, Ridge()),
 }
-every_subject = pytest.mark.parametrize("name", SUBJECTS)
-some_subjects = pytest.mark.parametrize("name", ["regression", "classifier", "clustering", "selected half-life"])
+SLOW = ("wrapped", "selected half-life", "window", "half-life of clusters")
 
 
-@pytest.fixture(scope="module")
-def data():
+def subjects(*names):
+    marked = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
+    return pytest.mark.parametrize("name", marked)
+
+
+every_subject = subjects(*SUBJECTS)
+some_subjects = subjects("regression", "classifier", "clustering", "selected half-life")
+
+
+@cache
+def rows_and_targets():
     rng = np.random.default_rng(5)
     group = rng.integers(3, size=(N, 1))
     X = rng.normal(size=(N, 4)) + 4 * group * [1, -1, 0.5, 0]
     y = X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=N)
     y[N // 2 :] += X[N // 2 :, 0]
     return X, y
+
+
+@pytest.fixture
+def data():
+    return rows_and_targets()
 
 
 def new(name, **settings):
@@ -80,13 +93,14 @@ def learned(model, data, cuts):
     return model
 
 
-def pending_rows(name, data):
-    """Return row counts at which a check is in the background."""
-    model, found = new(name), []
+@cache
+def last_pending(name):
+    """Return the last of some row counts at which a check is in the background."""
+    model, found = new(name), 0
     for stop in range(40, N, 40):
-        learned(model, data, [stop - 40, stop])
+        learned(model, rows_and_targets(), [stop - 40, stop])
         if any(each.pending is not None for each in model._stream.learner.states):
-            found.append(stop)
+            found = stop
     return found
 
 
@@ -132,7 +146,7 @@ def by_the_rule(model, X, y):
             now, decision = state._refreshed(now, next_check=following), None
         elif decision is None and at == now.refresh.next_check:
             if now.has_model:
-                decision, due = decide(now, history), at + max(16, math.ceil(at / 20))
+                decision, due = decide(now, history), at + math.ceil(at / 20)
             else:
                 now, _ = check(now, history)
     return now, events
@@ -156,7 +170,7 @@ def test_models_and_losses_are_those_that_the_rule_says(settings, data):
     model = learned(new("regression", **settings), data, [0, 100, 333, N])
     assert len(events) > 3
     assert [(event.at, event.fitted_at) for event in model.changes_] == [(e.at, e.fitted_at) for e in events]
-    assert all(event.at - event.fitted_at == max(16, math.ceil(event.fitted_at / 20)) for event in model.changes_)
+    assert all(event.at - event.fitted_at == math.ceil(event.fitted_at / 20) for event in model.changes_)
     assert [event.cost_after for event in model.changes_] == [event.cost_after for event in events]
     found = model._view().current
     assert found.problem.same(found.model, expected.model)
@@ -199,7 +213,7 @@ COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda model: pickle.loads(pickle
 @every_subject
 def test_copies_and_files_hold_a_check_under_way(name, data, tmp_path):
     whole = bytes_of(learned(new(name), data, [0, N]))
-    at = pending_rows(name, data)[-1]
+    at = last_pending(name)
     with delayed(0):
         model = learned(new(name), data, [0, at])
         for make in (*COPIES.values(), partial(saved, folder=tmp_path)):
@@ -210,7 +224,7 @@ def test_copies_and_files_hold_a_check_under_way(name, data, tmp_path):
 
 @some_subjects
 def test_a_durable_model_is_restored_with_its_check(name, data, tmp_path):
-    at, (X, y) = pending_rows(name, data)[-1], data
+    at = last_pending(name)
     whole = bytes_of(learned(new(name), data, [0, N]))
     durable = Durable(tmp_path / "model.b2o", new(name))
     learned_by = partial(_learn_durably, data=data)
@@ -240,7 +254,7 @@ def test_a_history_on_disk_is_read_in_the_background(data, tmp_path):
 
 
 def test_a_forged_check_is_refused(data, tmp_path):
-    at = pending_rows("regression", data)[-1]
+    at = last_pending("regression")
     model = learned(new("regression"), data, [0, at])
     pending = model._stream.learner.pending
     forged = {
@@ -261,7 +275,7 @@ def test_a_forged_check_is_refused(data, tmp_path):
 
 @some_subjects
 def test_merging_forgetting_and_fitting_drop_a_check(name, data):
-    at, kept = pending_rows(name, data)[-1], {} if name == "clustering" else {"keep_history": True}
+    at, kept = last_pending(name), {} if name == "clustering" else {"keep_history": True}
     acts = [lambda model: model.merge(learned(new(name, first_id=N, **kept), data, [0, 60])), lambda m: m.forget([3])]
     for act in acts:
         model = act(learned(new(name, **kept), data, [0, at]))
@@ -275,7 +289,7 @@ def test_merging_forgetting_and_fitting_drop_a_check(name, data):
 
 
 def test_set_params_is_refused_as_ever(data):
-    at = pending_rows("regression", data)[-1]
+    at = last_pending("regression")
     model = learned(new("regression"), data, [0, at]).set_params(background=False)
     with pytest.raises(ValueError, match="background was changed"):
         learned(model, data, [at, N])
@@ -304,7 +318,7 @@ def test_an_error_reaches_the_caller_where_the_outcome_is_due(error, data):
                 model.partial_fit(X[row : row + 1], y[row : row + 1])
             except error:
                 (at,) = failures
-                assert row + 1 == at + max(16, math.ceil(at / 20))
+                assert row + 1 == at + math.ceil(at / 20)
                 assert model.n_seen_ == row
                 model.partial_fit(X[row : row + 1], y[row : row + 1])
     assert failures
@@ -312,7 +326,7 @@ def test_an_error_reaches_the_caller_where_the_outcome_is_due(error, data):
 
 
 def test_readers_never_wait(data):
-    at, release = pending_rows("classifier", data)[-1], threading.Event()
+    at, release = last_pending("classifier"), threading.Event()
     expected = learned(new("classifier"), data, [0, at])
 
     def waiting(*args):

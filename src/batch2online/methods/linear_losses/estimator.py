@@ -113,8 +113,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
         ``columns_`` describes the result.
     background : bool, default False
-        Refit in a thread, so that no call takes long: a model fitted to the first s rows predicts from row
-        ``s + max(16, s / 20)`` on, whatever the speed. See ``docs/serving.md``.
+        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
+        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
