@@ -942,6 +942,14 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
 # -- threads ------------------------------------------------------------------------------------------
 
 
+def slowed(fit: Callable[..., Any]) -> Callable[..., Any]:
+    def slow(*args: Any) -> Any:
+        time.sleep(0.002)
+        return fit(*args)
+
+    return slow
+
+
 @_of_estimators
 def refits_in_the_background_do_not_depend_on_their_speed(case: Case, folder: Path) -> None:
     """Compare chunks, and refits that take longer than the rows, where the estimator has ``background``."""
@@ -950,9 +958,7 @@ def refits_in_the_background_do_not_depend_on_their_speed(case: Case, folder: Pa
         return
     whole = learn_pieces(case.new(**often), case.data, [])
     problem = type(whole._stream.problem)
-    fits = (problem.fit, problem.fit_online)
-    slow = [lambda *args, fit=fit: (time.sleep(0.002), fit(*args))[1] for fit in fits]
-    with patch.multiple(problem, fit=slow[0], fit_online=slow[1]):
+    with patch.object(problem, "fit_online", slowed(problem.fit_online)):
         pieces = learn_pieces(case.new(**often), case.data, CUTS["sevens"](len(case.data[0])))
         pieces = learn_pieces(saved_and_loaded(pieces, folder) if "save" not in case.lacks else pieces, case.data, [])
     learn_pieces(whole, case.data, [])

@@ -238,6 +238,27 @@ def test_a_durable_model_is_restored_with_its_check(name, data, tmp_path):
         assert bytes_of(copy.deepcopy(again.model)) == whole
 
 
+def test_a_durable_model_with_a_refit_that_fails_can_be_opened(data, tmp_path):
+    at = last_pending("regression")
+
+    def failing(now, history):
+        if now.n_learned > at - 80:
+            raise ArithmeticError("no fit")
+        return decide(now, history)
+
+    with patch.object(state, "decide", failing):
+        with Durable(tmp_path / "model.b2o", new("regression")) as durable:
+            _learn_durably(durable, [0, 10, at], data)
+        assert isinstance(durable.checkpoint_error, ArithmeticError)
+        with Durable(tmp_path / "model.b2o") as again:
+            with pytest.raises(ArithmeticError, match="no fit"):
+                _learn_durably(again, [at, N], data)
+            assert again.n_seen_ == at
+    with Durable(tmp_path / "model.b2o") as again:
+        _learn_durably(again, [at, N], data)
+        assert bytes_of(copy.deepcopy(again.model)) == bytes_of(learned(new("regression"), data, [0, N]))
+
+
 def _learn_durably(durable, cuts, data):
     X, y = data
     y = np.where(y > 1, "high", "low") if isinstance(durable.model, OnlineClassifier) else y

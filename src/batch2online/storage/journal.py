@@ -63,8 +63,6 @@ def replay(database: Database, model: Any) -> int:
             why = f"the rows of call {number} cannot be learned again: {error}"
             raise StoreCorrupted(f"{database.path} is damaged: {why}") from error
         total += len(points)
-    if "_stream" in vars(model):
-        model._stream.waited()  # what may not be fitted here is an error here
     if total != database.meta.get("journal_rows", 0):
         raise StoreCorrupted(f"{database.path} has lost rows: found {total} of {database.meta['journal_rows']}.")
     return total
