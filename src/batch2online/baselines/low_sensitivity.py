@@ -68,9 +68,9 @@ class LowSensitivity(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "n_seen_"):
             rng = np.random.default_rng(self.random_state)
             self._solver_seed, self._draws = int(rng.integers(2**31)), Transport(rng)
-            self.n_seen_, self._rows, before = 0, rows[:0], None
-        else:
-            before = self.chosen_, self.weights_
+            self.n_seen_, self._rows = 0, rows[:0]
+            self.chosen_, self.weights_ = np.empty(0, dtype=np.int64), np.empty(0)
+        before = self.chosen_, self.weights_
         self._rows = np.concatenate([self._rows, rows])
         self.n_seen_ += len(rows)
         self._draws.again()
@@ -79,7 +79,7 @@ class LowSensitivity(BaseEstimator):  # type: ignore[misc]
         self.chosen_ = self._draws.choice(self.n_seen_, size=self.size, p=self.chances_)
         low = 1 / (self.size * self.chances_[self.chosen_])
         self.weights_ = self._draws.uniform(low, (1 + self.epsilon) * low)
-        if before is None or not all(map(np.array_equal, before, (self.chosen_, self.weights_))):
+        if not all(map(np.array_equal, before, (self.chosen_, self.weights_))):
             self._solve()
         return self
 
