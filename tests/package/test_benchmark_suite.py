@@ -169,6 +169,21 @@ def test_what_pages_say_of_the_theorems_holds(results):
             assert record["low"] <= record["bound"], record
 
 
+def test_what_pages_say_of_the_related_work_holds(results):
+    clustering, low_rank, regression, repeats = (table["records"] for table in results["theorems_rivals"]["tables"])
+    for records in (clustering, low_rank, regression):
+        ours, *others = records
+        assert ours["learner"] == "batch2online"
+        assert ours["random"]["changes"] < 10 < min(other["random"]["changes"] for other in others)
+        least = min(records, key=lambda record: record["random"]["ratio"])
+        assert least["learner"] == ("online ridge" if records is regression else "batch2online")
+        assert min(other["blocks"]["ratio"] for other in others) < ours["blocks"]["ratio"]
+    fails, simulated, ours = (float(record["random order"].split()[0]) for record in repeats)
+    assert fails > 10
+    assert max(simulated, ours) < 1.05
+    assert max(float(record["independent draws"].split()[0]) for record in repeats) < 1.05
+
+
 def test_an_edited_figure_is_noticed(page, results):
     for path in page.pages():
         text = path.read_text(encoding="utf-8")
