@@ -152,8 +152,11 @@ def test_what_pages_say_of_the_papers_experiment_holds(results):
         assert len({record["size"] for record in own}) == 3
         for side in ("ours", "the paper's"):
             coarse, fine, finest = (float(record[side].split()[0]) for record in own)
-            assert coarse > fine >= finest - 0.001
-            assert fine < 1.01
+            assert coarse > fine >= finest
+            assert fine < 1.02
+    number = lambda text: float(text.replace(",", ""))  # noqa: E731
+    behind = [r for r in records if number(r["our regret"]) > number(r["its regret"])]
+    assert [(r["problem"], r["ε"]) for r in behind] == [("Low rank, 5 components", "0.1")]
 
 
 def test_what_pages_say_of_the_theorems_holds(results):

@@ -396,19 +396,19 @@ def compare(
 @click.option("--full", is_flag=True, help="Real data as well, and up to 100,000 rows per stream: half an hour.")
 @click.option("--quick", is_flag=True, help="With --theorems: 10,000 rows per stream instead of 1,000,000.")
 @_count("--rows", "Number of rows per stream.", 60)
-@_count("--seeds", "Number of streams to average.", default=5)
+@_count("--seeds", "Number of streams to average. Default: 5, or 3 in the quick forms.")
 @click.option("--jobs", type=int, metavar="N", default=-1, help="Number of processes; -1 uses all cores.")
 @click.option("--json", "as_json", is_flag=True, help="Print the end of each curve as JSON.")
 def paper(
-    out: Path, theorems: bool, full: bool, quick: bool, rows: int | None, seeds: int, jobs: int, as_json: bool
+    out: Path, theorems: bool, full: bool, quick: bool, rows: int | None, seeds: int | None, jobs: int, as_json: bool
 ) -> None:
     """Reproduce the experiment of the paper, or show its theorems."""
     from batch2online.app.cli.commands import paper as commands
 
     if theorems:
-        commands.theorems(out, quick, rows, seeds, jobs, as_json)
+        commands.theorems(out, quick, rows, seeds or (3 if quick else 5), jobs, as_json)
     else:
-        commands.paper(out, full, rows, seeds, jobs, as_json)
+        commands.paper(out, full, rows, seeds or (5 if full else 3), jobs, as_json)
 
 
 @app.command()
