@@ -35,8 +35,8 @@ COLUMNS = [
 
 def measure(form: Form) -> Iterator[Study]:
     seeds = form.seeds_of(5)
-    rows = form.choose(tiny=1_000, quick=10_000, full=1_000_000)
-    records = measured(("regret",), quick=form.name != "full", rows=rows, seeds=seeds)["regret"]
+    rows = form.choose(tiny=1_000, quick=100_000, full=1_000_000)
+    records = measured(("regret",), quick=form.name == "tiny", rows=rows, seeds=seeds)["regret"]
     lines = [line(found) for found in slopes(records)]
     yield Study("", TEXT.format(seeds=len(seeds)), COLUMNS, lines, formats={"slope": ".2f"}, curves=finite(records))
 
