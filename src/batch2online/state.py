@@ -47,6 +47,9 @@ DELAY = 20
 DELAYS_PER_STEP = 5
 """Where old rows lose weight, the delay is at most one of so many equal parts of the rows between two checks."""
 
+CHECK_GRID = 128
+"""With ``background``, checks of rows that lose weight are at multiples of this: half-lives are cut together."""
+
 BACKGROUND_ROWS = 512
 """Rows of a segment with ``background``, at most, so that no call takes long."""
 
@@ -305,7 +308,7 @@ class StreamState:
         """Require an outcome of a check of the rows learned, to be applied at the next one."""
         if self.pending is None:
             return
-        require(self.background and self.has_model and self.ordered, "pending: found a check that was not to be")
+        require(self.background and self.has_model and self.ordered, "pending: found a check that is not due")
         decision = self.pending.decision
         require_equal("due", self.pending.due, self.refresh.next_check)
         require(decision.at <= self.n_learned, f"pending: found a check at row {decision.at} of {self.n_learned}")
@@ -681,7 +684,10 @@ def schedule(state: StreamState, at: int | None = None, last: int | None = None)
     """
     last = state.n_learned if last is None else last
     at = state.policy.next_check(last, state.refresh.n_kept) if at is None else at
-    at = at if state.max_step is None else min(at, last + state.max_step)
+    if state.max_step is not None:
+        at = min(at, last + state.max_step)
+        on_grid = at - at % CHECK_GRID
+        at = on_grid if state.background and on_grid > state.n_learned else at
     return _refreshed(state, next_check=max(at, state.n_learned + 1))
 
 
@@ -712,14 +718,14 @@ def _refreshed(state: StreamState, **changes: Any) -> StreamState:
 def check(state: StreamState, history: History | None) -> tuple[StreamState, Events]:
     """Return the state after the check that is due, with the row count of the next one, and the change, if any.
 
-    The first model is fitted at once. With ``background``, a later check starts a thread and ends :func:`delay` rows
+    The first model is fitted at once. A later check that :func:`is_slow` starts a thread and ends :func:`delay` rows
     later.
     """
     if not state.has_model:
         rows = state.snapshot(history).history
         state = replace(state, sketch=state.sketch.prepared(rows))
         return schedule(fit_first(state, rows, state.problem.fit_online)), ()
-    if state.background and state.pending is None:
+    if is_slow(state) and state.pending is None:
         return start(state, history), ()
     decision = decide(state, history) if state.pending is None else state.pending.decision
     state, events = apply(replace(state, pending=None), decision, history)
@@ -735,6 +741,14 @@ def start(state: StreamState, history: History | None) -> StreamState:
 
     due = state.n_learned + delay(state)
     return _refreshed(replace(state, pending=Pending(due, Task(compute))), next_check=due)
+
+
+def is_slow(state: StreamState) -> bool:
+    """Return whether checks run in the background.
+
+    Where old rows lose weight checks are frequent, and a fit from moments takes less than the cut at a later row would.
+    """
+    return state.background and (state.max_step is None or state.problem.refit_cost(False) != "moments")
 
 
 def delay(state: StreamState) -> int:

@@ -33,16 +33,15 @@ from batch2online.checks import state as bytes_of
 from batch2online.numerics import threads
 from batch2online.refresh import EveryStep, Geometric, Lazy
 from batch2online.rows import Rows, ones
-from batch2online.state import BACKGROUND_ROWS, apply, check, decide, learn, score
+from batch2online.state import BACKGROUND_ROWS, CHECK_GRID, apply, check, decide, learn, score
 
 N = 1_400
 SUBJECTS = {
     "regression": OnlineRegression,
     "every row": partial(OnlineRegression, refresh=EveryStep()),
     "kept models": partial(OnlineRegression, refresh=Lazy(growth=1.2)),
-    "half-life": partial(OnlineRegression, half_life=200),
     "selected half-life": partial(OnlineRegression, half_life="auto"),
-    "window": partial(OnlineRegression, window=300),
+    "window": partial(OnlineClassifier, window=300, coreset_size=100),
     "classifier": partial(OnlineClassifier, refresh=Geometric(1.3)),
     "small classifier": partial(OnlineClassifier, coreset_size=150),
     "half-life of a classifier": partial(OnlineClassifier, coreset_size=150, half_life=200),
@@ -120,6 +119,34 @@ def delayed(seed):
 # -- the rule ------------------------------------------------------------------------------------------
 
 
+AT_ONCE = {"window": 300, "half_life": 200}
+"""Settings with which least squares is fitted at once."""
+
+
+@pytest.mark.parametrize("setting", AT_ONCE)
+def test_moments_of_rows_that_lose_weight_are_fitted_at_once(setting, data):
+    settings = {setting: AT_ONCE[setting]}
+    whole = learned(new("regression", **settings), data, [0, N])
+    assert whole.changes_
+    assert all(event.fitted_at is None for event in whole.changes_)
+    pieces = learned(new("regression", **settings), data, range(0, N + 1, 35))
+    assert bytes_of(pieces) == bytes_of(whole)
+
+
+def test_checks_of_all_half_lives_are_at_multiples_of_one_number():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6_000, 2))
+    y = X[:, 0] * np.cumsum(rng.normal(size=6_000))
+    events = [
+        event
+        for half_life in (600, 1_100)
+        for event in new("regression", half_life=half_life).partial_fit(X, y).changes_
+        if event.at > 2_000
+    ]
+    assert len(events) > 20
+    assert all(event.at % CHECK_GRID == 0 for event in events)
+
+
 @every_subject
 def test_chunks_and_delays_do_not_matter(name, data):
     whole = bytes_of(learned(new(name), data, [0, N]))
@@ -182,7 +209,7 @@ def test_a_change_says_when_it_was_fitted(data):
     assert f"at {event.at:,} rows, fitted at {event.fitted_at:,}" in event.reason
 
 
-@pytest.mark.parametrize(("name", "longest"), [("half-life", 10), ("window", 4)])
+@pytest.mark.parametrize(("name", "longest"), [("half-life of a classifier", 10), ("window", 15)])
 def test_the_delay_is_short_where_old_rows_lose_weight(name, longest, data):
     delays = [event.at - event.fitted_at for event in learned(new(name), data, [0, N]).changes_]
     assert 0 < max(delays) <= longest
