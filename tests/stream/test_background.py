@@ -204,6 +204,26 @@ def test_models_and_losses_are_those_that_the_rule_says(settings, data):
     assert found.loss == expected.loss
 
 
+def test_a_check_under_way_knows_that_weights_were_scaled(data):
+    """The coreset of clusters is a function of the rows: seeds that a check hands over later are those of the rows."""
+    settings = {"half_life": 90, "coreset_size": 60, "refresh": Geometric(1.1)}
+    model, plain = (new("clustering", background=background, **settings) for background in (True, False))
+    scaled = 0
+    for start in range(0, N, 10):
+        before = model._stream.learner if start else None
+        learned(model, data, [start, start + 10])
+        learned(plain, data, [start, start + 10])
+        after = model._stream.learner
+        has_moved = before is not None and before.decay.reference != after.decay.reference
+        scaled += has_moved and before.pending is not None
+        if has_moved or start % 100 == 0:
+            found, expected = model.coreset_, plain.coreset_
+            assert np.array_equal(found.ids, expected.ids)
+            relative = [each.weights / each.weights.max() for each in (found, expected)]  # references may differ
+            assert np.array_equal(*relative)
+    assert scaled
+
+
 def test_a_change_says_when_it_was_fitted(data):
     event = learned(new("regression", refresh=Geometric(1.5)), data, [0, N]).changes_[-1]
     assert f"at {event.at:,} rows, fitted at {event.fitted_at:,}" in event.reason
