@@ -251,6 +251,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             and X.dtype == np.float64
             and X.ndim == 2
             and X.flags.c_contiguous
+            and X.flags.aligned
             and len(X) > 0
             and X.shape[1] == self._stream.width
             and self._stream.columns is None
