@@ -3,7 +3,7 @@
 ``python -m benchmarks.latency`` measures every estimator with and without ``background=True`` on the same rows of 10
 columns, and writes ``results/latency.json``. Options: ``--rows`` of the tight loop, ``--paced`` rows that come at
 ``--rate`` a second. Times are those of the caller's clock and, in the last column, of its processor: a machine that
-does other work as well delays the first, not the second. Calls of all learners are measured in turns of 1,000 rows, so
+does other work as well delays the first, not the second. Calls of all learners are measured in turns of 10,000 rows, so
 that they share what disturbs them.
 """
 
@@ -24,7 +24,7 @@ from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
 
-TURN = 1_000
+TURN = 10_000
 RESULTS = Path(__file__).parent / "results" / "latency.json"
 
 OURS: dict[str, Callable[..., Any]] = {

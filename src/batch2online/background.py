@@ -18,6 +18,10 @@ _SWITCH_SECONDS = 2e-4
 """Switch interval while a task is under way."""
 
 
+_NOBODY = -1
+"""In place of a process: no thread computes the result, and the caller does."""
+
+
 class _SwitchInterval:
     """The switch interval of the interpreter: a short one while there are tasks, afterwards the one before."""
 
@@ -63,7 +67,12 @@ class Task:
         self._result: Any = None
         self._error: BaseException | None = None
         self._ended, self._process = Event(), os.getpid()
-        start_new_thread(copy_context().run, (self._run, compute))  # a Thread waits until it runs
+        _interval.shorten()
+        try:
+            start_new_thread(copy_context().run, (self._run, compute))  # a Thread waits until it runs
+        except RuntimeError:  # the system has no more threads
+            _interval.restore()
+            self._process = _NOBODY
 
     @classmethod
     def ended(cls, result: Any) -> Self:
@@ -73,7 +82,6 @@ class Task:
         return task
 
     def _run(self, compute: Callable[[], Any]) -> None:
-        _interval.shorten()
         try:
             self._result = compute()
             self._compute = None
@@ -86,13 +94,13 @@ class Task:
     def result(self) -> Any:
         """Wait for the end, and return the result; raise the error if there was one.
 
-        A call after an error, or in the child of a fork, computes the result itself.
+        A call after an error, in the child of a fork, or without a thread computes the result itself.
         """
         if self._compute is not None and self._error is None and self._process == os.getpid():
             self._ended.wait()
         error, self._error = self._error, None
         if error is not None:
-            self._process = -1  # nobody computes it any more
+            self._process = _NOBODY
             raise error
         compute = self._compute
         if compute is not None:

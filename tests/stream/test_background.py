@@ -25,6 +25,7 @@ from batch2online import (
     OnlineClustering,
     OnlineLowRank,
     OnlineRegression,
+    background,
     load,
     state,
 )
@@ -391,6 +392,17 @@ def test_an_error_reaches_the_caller_where_the_outcome_is_due(error, data):
                 model.partial_fit(X[row : row + 1], y[row : row + 1])
     assert failures
     assert bytes_of(model) == whole
+
+
+def test_without_a_thread_the_caller_computes(data, monkeypatch):
+    whole, before = bytes_of(learned(new("regression"), data, [0, N])), sys.getswitchinterval()
+
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(background, "start_new_thread", refuse)
+    assert bytes_of(learned(new("regression"), data, range(0, N + 1, 100))) == whole
+    assert sys.getswitchinterval() == before
 
 
 def test_readers_never_wait(data):
