@@ -21,7 +21,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.answers import Answered
-from batch2online.background import Task
+from batch2online.background import BackgroundCall
 from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.history import History
 from batch2online.numerics.threads import one_thread
@@ -186,18 +186,18 @@ class Decision:
 class Pending:
     """A check in the background, and the row count at which its outcome is applied."""
 
-    def __init__(self, due: int, task: Task) -> None:
-        self.due, self._task = due, task
+    def __init__(self, due: int, call: BackgroundCall) -> None:
+        self.due, self._call = due, call
 
     @property
     def decision(self) -> Decision:
         """The outcome, once it is there; copies and files hold it."""
-        decision: Decision = self._task.result()
+        decision: Decision = self._call.result()
         return decision
 
     def with_decision(self, decision: Decision) -> Pending:
         """Return the same with another outcome."""
-        return Pending(self.due, Task.ended(decision))
+        return Pending(self.due, BackgroundCall.ended(decision))
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
@@ -206,7 +206,7 @@ class Pending:
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Pending:
         """Return the check that :meth:`stored_fields` describes."""
-        return cls(fields["due"], Task.ended(fields["decision"]))
+        return cls(fields["due"], BackgroundCall.ended(fields["decision"]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_fields, (self.stored_fields(),)
@@ -740,7 +740,7 @@ def start(state: StreamState, history: History | None) -> StreamState:
             return decide(state, history).kept()
 
     due = state.n_learned + delay(state)
-    return _refreshed(replace(state, pending=Pending(due, Task(compute))), next_check=due)
+    return _refreshed(replace(state, pending=Pending(due, BackgroundCall(compute))), next_check=due)
 
 
 def is_slow(state: StreamState) -> bool:

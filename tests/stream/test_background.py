@@ -29,7 +29,7 @@ from batch2online import (
     load,
     state,
 )
-from batch2online.background import Task
+from batch2online.background import BackgroundCall
 from batch2online.checks import state as bytes_of
 from batch2online.numerics import threads
 from batch2online.refresh import EveryStep, Geometric, Lazy
@@ -327,7 +327,7 @@ def test_a_forged_check_is_refused(data, tmp_path):
     model = learned(new("regression"), data, [0, at])
     pending = model._stream.learner.pending
     forged = {
-        "due": state.Pending(pending.due + 1, Task.ended(pending.decision)),
+        "due": state.Pending(pending.due + 1, BackgroundCall.ended(pending.decision)),
         "pending": pending.with_decision(state.replace(pending.decision, at=pending.due)),
         "n_fit_rows": pending.with_decision(state.replace(pending.decision, is_replaced=True, n_fit_rows=None)),
     }
@@ -496,7 +496,7 @@ def test_the_switch_interval_is_restored():
         release.wait()
         return sys.getswitchinterval()
 
-    tasks = [Task(compute), Task(compute)]
+    tasks = [BackgroundCall(compute), BackgroundCall(compute)]
     started.wait()
     release.set()
     assert all(task.result() < before for task in tasks)
