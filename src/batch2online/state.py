@@ -50,7 +50,7 @@ DELAYS_PER_STEP = 5
 CHECK_GRID = 128
 """With ``background``, checks of rows that lose weight are at multiples of this: half-lives are cut together."""
 
-BACKGROUND_ROWS = 512
+BACKGROUND_ROWS = 1_024
 """Rows of a segment with ``background``, at most, so that no call takes long."""
 
 Events = tuple[ChangeEvent, ...]
