@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
@@ -292,6 +291,8 @@ _SEEDINGS = 5
 
 def seeding(stream: Stream) -> tuple[float, float]:
     """Return mean distance and cost of the rows of the coreset for seeds of k-means++ alone, as scikit-learn's."""
+    from sklearn.cluster import kmeans_plusplus  # a third of a second that a first report needs
+
     coreset, problem = stream.coreset(), stream.problem
     origin = coreset.points.mean(axis=0)  # scikit-learn's distances come from products
     points, weights = coreset.points - origin, coreset.weights
