@@ -270,7 +270,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def predict_one(self, x: Any) -> int:
         """Return the id of the center nearest to one row: a mapping of names to values, or a sequence of values."""
         centers = self._centers
-        differences = centers - np.asarray(self._values_of(x), dtype=np.float64)
+        differences = centers - self._row_of(x)
         return int(np.einsum("ij,ij->i", differences, differences).argmin())
 
     @one_thread()

@@ -272,9 +272,9 @@ class Moments:
         inner, outer = self.inner, self.outer
         gram = np.empty((len(self.shift), len(self.shift)))
         gram[inner, inner] = points.T @ points
-        gram[outer, inner] = across = others @ points
-        gram[inner, outer] = across.T
-        gram[outer[:, None], outer] = others @ others.T
+        for position, column in zip(outer, others, strict=True):  # faster than one narrow product
+            gram[position, inner] = gram[inner, position] = column @ points
+            gram[position, outer] = others @ column
         return gram
 
     def representative(self, rows: Rows) -> FloatArray:
