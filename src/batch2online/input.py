@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import hypot
 from operator import itemgetter
-from struct import Struct
+from struct import pack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,7 +189,7 @@ class RowReader:
             _list_or_tuple if names is None else itemgetter(*names) if width > 1 else _SingleGetter(names[0])
         )
         self.codes: dict[Any, tuple[float, ...]] = {}
-        self._packed = Struct(f"{width}d").pack
+        self._format = f"{width}d"
 
     def __call__(self, x: Any) -> Any:
         values = self.getter(x)
@@ -199,7 +199,7 @@ class RowReader:
 
     def array(self, x: Any) -> FloatArray:
         """Return the values as an array (d,), in less time than NumPy needs to convert them."""
-        return np.frombuffer(self._packed(*self(x)))
+        return np.frombuffer(pack(self._format, *self(x)))
 
     def target(self, y: Any) -> tuple[float, ...]:
         """Return the target of a row that has no plain number for one: that of a known label, or none at all."""
