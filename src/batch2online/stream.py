@@ -505,9 +505,12 @@ class Stream:
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""
-        now = self.view()
-        assert now.current.monitor is not None
-        return replace(now.current.monitor.verdict(), within=now.learner.within)
+        verdict: OrderVerdict = self.cached("order", lambda: self.view()._order())
+        return verdict
+
+    def _order(self) -> OrderVerdict:
+        assert self.current.monitor is not None
+        return replace(self.current.monitor.verdict(), within=self.learner.within)
 
     # -- storing and copying --------------------------------------------------------------------------
 

@@ -133,7 +133,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return 1 - now.problem.cost(now.current.model, now.snapshot()) / cost if cost > 0 else None
 
     def _further_quality(self) -> Metrics:
-        return silhouette(self._check_fitted().snapshot().history, self._centers)
+        now, centers = self._check_fitted(), self._centers
+        found: Metrics = now.cached("silhouette", lambda: silhouette(now.snapshot().history, centers))
+        return dict(found)
 
     def __init__(
         self,
