@@ -468,7 +468,7 @@ class Stream:
     def snapshot(self) -> Snapshot:
         """Return what a problem reads of all rows seen."""
         view = self.view()
-        snapshot: Snapshot = view.learner.snapshot(view.history)
+        snapshot: Snapshot = self.cached("snapshot", lambda: view.learner.snapshot(view.history))
         return snapshot
 
     @one_thread()
