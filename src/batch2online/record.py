@@ -197,7 +197,7 @@ class Record:
         if values is not None:
             fields["spread"] = (self.spread or Spread()).plus(values, rows.weights)
         baseline, nothing = self.baseline or problem.baseline(), np.broadcast_to(0.0, len(rows))
-        every = own, secondary, nothing, nothing
+        every: tuple[FloatArray, ...] = (own, secondary, nothing, nothing)
         if baseline is not None:
             beside, fields["baseline"] = baseline.plus(rows, problem.class_scores(model, rows, losses))
             every = own, secondary, *beside

@@ -94,10 +94,8 @@ class MeanSoFar(WarmUp):
         summands = np.empty((n + 1, len(first)))
         summands[0] = 0.0 if self.sums is None else self.sums
         summands[1:] = away if are_one else weights[:, None] * away
-        sums = (
-            np.cumsum(summands) if len(first) == 1 else np.cumsum(summands, axis=0)
-        )  # one column: three times as fast
-        sums = sums.reshape(summands.shape)
+        axis = None if len(first) == 1 else 0  # three times as fast without one
+        sums = np.cumsum(summands, axis=axis).reshape(summands.shape)
         totals = self.weight + np.arange(n + 1.0) if are_one else np.cumsum(np.concatenate([[self.weight], weights]))
         following = type(self)(self.of_targets, self.power, first, sums[-1].copy(), float(totals[-1]))
         totals[0] = totals[0] or 1.0  # the first row of all has nothing before it
