@@ -153,10 +153,8 @@ class ReferenceModel:
         """
         watched = WatchedBlocks(0, len(points), every=1) if watched is None else watched
         if len(self.targets):
-            predictions, targets = (
-                watched.of_values(points) @ self._direction(points.shape[1]),
-                watched.of_values(targets),
-            )
+            predictions = watched.of_values(points) @ self._direction(points.shape[1])
+            targets = watched.of_values(targets)
             one = targets[:, 0] * self.targets[0] if len(self.targets) == 1 else targets @ self.targets
             return np.array([predictions - self._middle, one - self.offset], dtype=np.float32)
         away = watched.of_rows(points, self.columns) - self.mean
