@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Counts, Timings, counted
 from batch2online.rows import Rows, check_ids, check_width
-from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable, stores
+from batch2online.schema import Count, above, at_least, finite, replace, require, require_equal, storable, stores
 from batch2online.sketches.base import RowSource, Sketch, Snapshot
 from batch2online.warm_up import WarmUp
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,6 +16,7 @@ from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator.defaults import rows_in_memory
+from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
 from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
 from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
 from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
@@ -86,23 +85,6 @@ Scores = Callable[[IntArray], BoolArray]
 
 class LossBoundWarning(UserWarning):
     """The loss of a row is above ``loss_bound``: the theorem holds for the clipped loss."""
-
-
-class FitNeededError(RuntimeError):
-    """An estimator would have to be fitted to open a file, which fits nothing."""
-
-
-_may_fit: ContextVar[bool] = ContextVar("may_fit", default=True)
-
-
-@contextmanager
-def without_fitting() -> Iterator[None]:
-    """Let every fit of a wrapped estimator or function raise :class:`FitNeededError`."""
-    token = _may_fit.set(False)
-    try:
-        yield
-    finally:
-        _may_fit.reset(token)
 
 
 @dataclass(frozen=True)
@@ -230,7 +212,7 @@ class EstimatorProblem(Problem):
     @one_openmp_thread()
     def fit_on(self, rows: Rows) -> FittedEstimator:
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
-        if not _may_fit.get():
+        if not may_fit.get():
             raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
         targets = self._decoded(rows.targets)
         flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None

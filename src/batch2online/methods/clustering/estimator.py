@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
@@ -137,7 +136,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return 1 - now.problem.cost(now.current.model, now.snapshot()) / cost if cost > 0 else None
 
     def _further_quality(self) -> Metrics:
-        return silhouette(self._check_fitted().snapshot().history, self._centers)
+        now, centers = self._check_fitted(), self._centers
+        found: Metrics = now.cached("silhouette", lambda: silhouette(now.snapshot().history, centers))
+        return dict(found)
 
     def __init__(
         self,
@@ -276,7 +277,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def predict_one(self, x: Any) -> int:
         """Return the id of the center nearest to one row: a mapping of names to values, or a sequence of values."""
         centers = self._centers
-        differences = centers - np.asarray(self._values_of(x), dtype=np.float64)
+        differences = centers - self._row_of(x)
         return int(np.einsum("ij,ij->i", differences, differences).argmin())
 
     @one_thread()
@@ -297,6 +298,8 @@ _SEEDINGS = 5
 
 def seeding(stream: Stream) -> tuple[float, float]:
     """Return mean distance and cost of the rows of the coreset for seeds of k-means++ alone, as scikit-learn's."""
+    from sklearn.cluster import kmeans_plusplus  # a third of a second that a first report needs
+
     coreset, problem = stream.coreset(), stream.problem
     origin = coreset.points.mean(axis=0)  # scikit-learn's distances come from products
     points, weights = coreset.points - origin, coreset.weights
