@@ -58,8 +58,8 @@ class Centers:
 class ClusteringProblem(Problem):
     """(k, z)-clustering: minimise distances of rows to the nearest of k centers, to the power z.
 
-    With ``warm_start`` the solver starts from the current centers, and others replace them if they gain more, out of
-    sample, than ``churn_price`` times the share of labels that change. Successive models are then closer to each other.
+    With ``warm_start`` the solver starts from the current centers, and others replace them if they gain more than
+    ``churn_price`` times the share of labels that change. Successive models are then closer to each other.
     In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up: B
     ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
     """
