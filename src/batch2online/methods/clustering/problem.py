@@ -147,7 +147,7 @@ class ClusteringProblem(Problem):
         """Return whether new centers gain at least the price times the share of labels that they change."""
         before, after = costs or (self.cost(Centers(old), data), self.cost(Centers(new), data))
         shared = shared_weight(_labels(data, old), _labels(data, new), data.coreset.weights, self.k)
-        return before - after >= price * before * (1 - shared.trace() / (shared.sum() or 1.0))
+        return bool(before - after >= price * before * (1 - shared.trace() / (shared.sum() or 1.0)))
 
     def cost(self, model: Centers, data: Snapshot) -> float:
         """Return the cost on the coreset."""

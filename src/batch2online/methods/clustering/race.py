@@ -317,7 +317,7 @@ class Race:
         seeds: FloatArray,
         history: RaceRows,
         first_rows: Rows,
-        minima: _Minima,
+        minima: _Minima | None = None,
     ) -> tuple[Race, int]:
         candidates = self.candidates[stage]
         factor = self._factor(seeds)
@@ -333,7 +333,7 @@ class Race:
             unseen = candidates.bound_keys[stop] if stop < len(candidates.bound_keys) else candidates.limit
             if best * factor * _SLACK < unseen:
                 return self, position
-        return self._search(stage, before, seeds, minima, best, position)
+        return self._search(stage, before, seeds, minima or _Minima(history, self.seed), best, position)
 
     def _factor(self, seeds: FloatArray) -> float:
         """Return a number b such that D^z(x) <= b P(x) for all x."""
