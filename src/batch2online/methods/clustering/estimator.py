@@ -62,11 +62,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Start the solver from the current centers. If False, models are independent of the past, labels change more,
         and with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
     churn_price : float, default 0.05
-        Share of the loss that a change of all labels must gain. A refit moves the current centers to the means of
-        their rows; swaps of single centers, and new solutions, replace them only if on rows that they were not fitted
-        to they gain more than noise plus ``churn_price`` times the share of labels that change. Raise it if changes of
-        labels are costly, at some loss; 0 takes the best solution found, whatever the labels. Not used with
-        ``warm_start=False``, nor while the coreset has fewer than 100 rows a cluster.
+        Share of the loss that a change of all labels must gain; half of it at 50 rows a cluster, as few labels exist.
+        A refit moves the current centers to the means of their rows if that gains ``churn_price`` times the share of
+        labels that change. Swaps of single centers, and new solutions, must gain that much more, and more than noise,
+        with each row scored by centers fitted without it. Raise it if changes of labels are costly, at some loss; 0
+        takes the best solution found, whatever the labels. Not used with ``warm_start=False``.
     half_life : int, "auto" or None
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
