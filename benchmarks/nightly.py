@@ -224,6 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"any of {', '.join(CASES)}; all by default")
     parser.add_argument("--orders", type=int, default=5)
+    parser.add_argument("--first", type=int, default=101, help="seed of the first order")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--quick", action="store_true", help="8,000 rows, one order")
     parser.add_argument("--json", type=Path)
@@ -232,7 +233,7 @@ def main() -> None:
     results = {}
     for name in given.cases or CASES:
         case = CASES[name]
-        runs = [measured(case, 101 + order, rows) for order in range(1 if case.in_time else orders)]
+        runs = [measured(case, given.first + order, rows) for order in range(1 if case.in_time else orders)]
         results[name] = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]} | {"orders": len(runs)}
         print(name, {key: round(value, 4) for key, value in results[name].items()}, flush=True)
     if given.json is not None:

@@ -600,7 +600,7 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
     data, problem, policy, n = data.of(state.sketch), state.problem, state.policy, state.n_learned
     bound = problem.lower_bound(data)
     before = None if bound is None else problem.cost(state.model, data)
-    degrees = problem.degrees_of_freedom(state.model, data)
+    degrees = problem.degrees_of_freedom(state.model, data) if policy.compares_costs else 0.0
     noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before is not None and before <= tolerance * bound:
@@ -651,7 +651,7 @@ def can_skip(state: StreamState, data: Snapshot) -> bool:
 
 def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState:
     """Store the statistics that :func:`can_skip` needs, unless old rows are forgotten or losses are negative."""
-    if not state.policy.floor > 0 or state.max_step is not None:
+    if not state.policy.skips_checks or state.max_step is not None:
         return state
     totals = state.sketch.totals
     if not (cost > 0 and state.loss >= 0):
@@ -698,7 +698,7 @@ def fit_first(state: StreamState, rows: RowSource | None, fit: Callable[[Snapsho
     state, new = timed_fit(state, data, None, fit)
     state = replace(adopt(state, new.model, data), has_model=True, warm_up=None)
     data = Snapshot(state.sketch, rows)
-    if state.policy.floor > 0:
+    if state.policy.skips_checks:
         state = record_fit(state, state.problem.cost(state.model, data), 1.0)
     state = start_benefit(state, new.n_rows, None)
     return compare_coreset(state, data)[0] if state.policy.on_coreset_change else state

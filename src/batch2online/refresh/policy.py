@@ -100,6 +100,11 @@ class Policy:
         return False
 
     @property
+    def skips_checks(self) -> bool:
+        """Whether a check can be skipped because of the losses since the last refit."""
+        return type(self).can_skip is not Policy.can_skip and self.floor > 0
+
+    @property
     def compares_costs(self) -> bool:
         """Whether the current model can be kept because of its cost."""
         return type(self).cost_tolerance is not Policy.cost_tolerance

@@ -74,10 +74,11 @@ _ROWS_PER_PARAMETER = 50
 _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
 """Rows that a linear model is fitted to, and rows for each coefficient: its loss is within 1 / 500 of the least."""
 
-_COMPARISON_ROWS = 5_000
-"""Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
+_COMPARISON_ROWS, _LEAST_COMPARISON, _COMPARISON_SHARE = 5_000, 1_000, 10
+"""Rows on which two models are compared at most. If memory decides how many rows are kept it is one in ten of them, and
+at least 1,000: to predict more would take longer than the fits."""
 
-_PREDICTED_ROWS = 1_000
+_PREDICTED_ROWS = 500
 """Rows whose predictions by two models are compared, for the reason of a change."""
 
 Scores = Callable[[IntArray], BoolArray]
@@ -257,7 +258,12 @@ class EstimatorProblem(Problem):
 
     def _comparison_rows(self, data: Snapshot) -> Coreset:
         """Return the rows on which models are compared."""
-        return subsample(data.coreset, _COMPARISON_ROWS, self.seed)
+        if "comparison" not in data.cache:
+            share = max(_LEAST_COMPARISON, len(data.coreset) // _COMPARISON_SHARE)
+            size = _COMPARISON_ROWS if self.memory is None else min(_COMPARISON_ROWS, share)
+            data.cache["comparison"] = subsample(data.coreset, size, self.seed)
+        rows: Coreset = data.cache["comparison"]
+        return rows
 
     def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
@@ -373,7 +379,7 @@ class EstimatorProblem(Problem):
         """Return the share of classes that changed, or the change of numbers, on a sample of the coreset."""
         if self.baseline() is None or not len(data.coreset) or not hasattr(new.model, "predict"):
             return {}
-        some = subsample(data.coreset, _PREDICTED_ROWS, self.seed)
+        some = subsample(self._comparison_rows(data), _PREDICTED_ROWS, self.seed)
         before, after = (
             np.reshape(each.model.predict(self.encoding.decoded(some.points, each.rows.points)), (len(some), -1))
             for each in (old, new)
