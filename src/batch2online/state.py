@@ -97,6 +97,8 @@ class RefreshState:
         The coreset at the last check, for policies that compare it.
     budget : float or None
         Seconds of refits for a million rows, at most.
+    in_time : bool
+        Whether rows were found not to come in random order, so that a policy that measures refits more often.
     """
 
     next_check: int
@@ -105,6 +107,7 @@ class RefreshState:
     benefit: RefitBenefit | None = None
     last_coreset: tuple[Any, ...] | None = None
     budget: float | None = None
+    in_time: bool = False
 
 
 @storable
@@ -545,10 +548,23 @@ def learn(state: StreamState, rows: Rows, scores: Scores | None) -> StreamState:
 
 
 def schedule(state: StreamState, at: int | None = None) -> StreamState:
-    """Return the state with the row count of the next check: the policy's, or sooner where old rows lose weight."""
+    """Return the state with the row count of the next check.
+
+    It is that of the policy, or sooner where old rows lose weight or rows do not come in random order.
+    """
     at = state.policy.next_check(state.n_learned, state.refresh.n_kept) if at is None else at
-    at = at if state.max_step is None else min(at, state.n_learned + state.max_step)
-    return _refreshed(state, next_check=at)
+    if isinstance(state.policy, Measured) and not state.refresh.in_time and state.monitor is not None:
+        monitor = state.monitor.with_bets()
+        state = _refreshed(replace(state, monitor=monitor), in_time=monitor.alarm is not None)
+    longest = longest_step(state, state.n_learned)
+    return _refreshed(state, next_check=at if longest is None else min(at, state.n_learned + longest))
+
+
+def longest_step(state: StreamState, n: int) -> int | None:
+    """Return how many rows may come between a check at n rows and the next one; None if the policy alone decides."""
+    if state.max_step is None and state.refresh.in_time and isinstance(state.policy, Measured):
+        return state.policy.step_in_time(n)
+    return state.max_step
 
 
 def skip_checks(state: StreamState) -> StreamState:
@@ -558,13 +574,18 @@ def skip_checks(state: StreamState) -> StreamState:
     """
     assert state.origin is not None
     at, n, longest = state.refresh.next_check, state.last_id + 1 - state.origin, state.max_step
+    policy = state.policy
+    if at <= n and policy.growth <= 1:
+        last = max(policy.decided_start(), n // policy.rows * policy.rows)
+        ahead = math.inf if longest is None else longest * (1 + (n - last) // longest)
+        at = int(min(policy.next_check(n), last + ahead))
     while at <= n:
-        step = state.policy.next_check(at) - at
+        step = policy.next_check(at) - at
         if longest is not None and step >= 2 * longest:  # all further ones are longer than this one's half
             step = longest * (1 + (n - at) // longest)
         elif longest is not None:
             step = min(step, longest)
-        at = n + 1 if state.policy.growth <= 1 else at + step
+        at += step
     return _refreshed(state, next_check=at)
 
 
@@ -673,7 +694,7 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
     size = state.problem.n_fit_rows(data, state.model)
-    trigger = policy.trigger(benefit, state.n_learned, size, state.max_step)
+    trigger = policy.trigger(benefit, state.n_learned, size, longest_step(state, benefit.at))
     return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
 

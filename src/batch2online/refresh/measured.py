@@ -37,6 +37,10 @@ _SIGNIFICANT = 4.0
 _ROUND = 1_000
 """Refits come at whole multiples of this number of rows, where the growth allows it."""
 
+_LEAST_STEP, _STEPS = 500, 20
+"""If rows do not come in random order a refit comes each time they have grown by one in so many, the first number at
+least."""
+
 _MOST_ROWS = 2.0**62
 
 
@@ -235,6 +239,10 @@ class Measured(Policy):
         most = min(self.growth * n, _MOST_ROWS)
         is_near = most - most % _ROUND >= (n + most) / 2
         return max(n + 1, int(most - most % _ROUND) if is_near else math.ceil(most))
+
+    def step_in_time(self, n: int) -> int:
+        """Return the rows between two refits after n rows that did not come in random order."""
+        return max(_LEAST_STEP, n // _STEPS)
 
     def trigger(self, benefit: RefitBenefit, n: int, n_fit_rows: float, max_step: int | None = None) -> str | None:
         """Return why the check at n rows refits, ``"loss_increase"`` or ``"scheduled"``; None if it does not.

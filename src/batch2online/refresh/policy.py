@@ -13,8 +13,6 @@ from batch2online.schema import storable
 from batch2online.theory import bounds
 from batch2online.theory.bounds import Guarantee, SensitivityBound
 
-_NEVER = 2.0**62
-
 _RISE = 0.01
 """A check is never skipped once losses rise by this share."""
 
@@ -30,6 +28,7 @@ class Policy:
     needs_coupling: ClassVar[bool] = False  # of coresets: stability of losses is not enough for its theorem
     measures_benefit: ClassVar[bool] = False  # score the replaced model beside the new one
     growth: float = 1.0
+    rows: int = 1
     floor: float = 0.0
     max_noise_factor: float = 1.0
     start: int | None = None
@@ -60,12 +59,12 @@ class Policy:
 
         ``n_kept`` is the number of consecutive refits that kept the current model.
         """
-        return max(n + 1, math.ceil(min(self.growth * n, _NEVER)))
+        return bounds.next_time(n, self.growth, self.rows)
 
     def first_check_after(self, n: int) -> int:
         """Return the first of the checks ``start``, ``next_check(start)``, ... after n rows."""
         start = self.decided_start()
-        at = start if self.growth > 1 else max(start, n + 1)
+        at = start if self.growth > 1 else max(start, self.next_check(n))
         while at <= n:
             at = self.next_check(at)
         return at
@@ -133,10 +132,10 @@ class Policy:
         """
         start = self.decided_start()
         if warm_starts:
-            additive = bounds.lazy_regret(sensitivity, n, start, self.growth, tolerance=0.0)
+            additive = bounds.lazy_regret(sensitivity, n, start, self.growth, tolerance=0.0, rows=self.rows)
         else:
-            additive = bounds.geometric_regret(sensitivity, n, start, self.growth)
-        return Guarantee(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth))
+            additive = bounds.geometric_regret(sensitivity, n, start, self.growth, rows=self.rows)
+        return Guarantee(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth, self.rows))
 
 
 def check_growth(growth: float) -> None:
@@ -160,6 +159,32 @@ class EveryStep(Policy):
     """
 
     start: int | None = None
+
+
+@storable
+@dataclass(frozen=True)
+class Every(Policy):
+    """Refit whenever so many further rows have come, at the multiples of ``rows``: the schedule of a script.
+
+    A script that refits every night is one call a night: ``model.partial_fit(night)``, then ``model.refresh()``, which
+    refits on all rows so far, with ``refresh=Every(2**62)`` so that no refit comes in between.
+
+    >>> policy = Every(1_000)
+    >>> policy.next_check(1_000), policy.next_check(1_700)
+    (2000, 2000)
+    """
+
+    rows: int
+    start: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_count(self.rows):
+            raise ValueError(f"rows must be a positive integer, got {self.rows!r}.")
+
+    def starting_at(self, default: int) -> Self:
+        """Return the policy with its first check at the first multiple of ``rows`` that is enough for a model."""
+        return super().starting_at(-(-default // self.rows) * self.rows)
 
 
 @storable

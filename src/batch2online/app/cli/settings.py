@@ -114,6 +114,7 @@ def listed(values: Sequence[str]) -> str:
 
 
 _POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {
+    "every": (policies.Every, (int,)),
     "every-step": (policies.EveryStep, ()),
     "on-change": (policies.OnChange, ()),
     "geometric": (policies.Geometric, (float,)),

@@ -118,7 +118,7 @@ class BatchToOnline(Labelled):
         depend on the clock; with None they do not.
     half_life : int, "auto" or None
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
-        5,000 and none, and uses the one with the lower recent loss. None is no decay.
+        2,000, 10,000 and none, and uses the one with the lowest recent loss. None is no decay.
     window : int or None
         Fit to this many of the last rows alone, which are stored. None is all rows.
     keep_history : bool, default False
@@ -234,6 +234,7 @@ class BatchToOnline(Labelled):
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
             memory=self._memory,
+            decays=self.half_life is not None,
             encoding=self._encoding,
         )
 

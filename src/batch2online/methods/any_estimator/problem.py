@@ -74,6 +74,10 @@ _ROWS_PER_PARAMETER = 50
 _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
 """Rows that a linear model is fitted to, and rows for each coefficient: its loss is within 1 / 500 of the least."""
 
+_LEAST_WEIGHT = 2.0**-8
+"""Rows that have decayed to less than this share of the largest weight are not fitted to: all of them together have
+about this share of the total weight."""
+
 _COMPARISON_ROWS, _LEAST_COMPARISON, _COMPARISON_SHARE = 5_000, 1_000, 10
 """Rows on which two models are compared at most. If memory decides how many rows are kept it is one in ten of them, and
 at least 1,000: to predict more would take longer than the fits."""
@@ -133,7 +137,8 @@ class EstimatorProblem(Problem):
     """An estimator or a function, fitted on the coreset, and a loss measured on it.
 
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
-    ``memory`` are the bytes that the coreset may take; None where its size is given.
+    ``memory`` are the bytes that the coreset may take; None where its size is given. ``decays`` is whether old rows
+    lose weight.
     """
 
     estimator: Any
@@ -144,6 +149,7 @@ class EstimatorProblem(Problem):
     loss_bound: float | None = None
     resample: bool = False
     memory: int | None = None
+    decays: bool = False
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
 
@@ -203,7 +209,10 @@ class EstimatorProblem(Problem):
         return len(self._training_coreset(data, current))
 
     def _training_coreset(self, data: Snapshot, current: FittedEstimator | None) -> Coreset:
-        """Return all kept rows; for a linear model a smaller coreset of them, from the same scores and draws."""
+        """Return all kept rows that count; for a linear model a smaller coreset, from the same scores and draws."""
+        if self.decays:
+            weights = data.coreset.weights
+            return selected(data.coreset, weights >= _LEAST_WEIGHT * weights.max(initial=0.0))
         coefficients = None if current is None else n_coefficients(current.model)
         if coefficients is None or self.memory is None:
             return data.coreset
