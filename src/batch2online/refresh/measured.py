@@ -35,7 +35,7 @@ _SIGNIFICANT = 4.0
 """Standard errors beyond which an increase of the loss is not chance."""
 
 _ROUND = 1_000
-"""Refits come at whole multiples of this number of rows, where the growth allows it."""
+"""Refits come at whole multiples of this number of rows, from the first one on."""
 
 _LEAST_STEP, _STEPS = 500, 20
 """If rows do not come in random order a refit comes each time they have grown by one in so many, the first number at
@@ -174,16 +174,18 @@ class Measured(Policy):
     So no refit is skipped while all rows are kept, and a calm stream sees fewer of them after that. No theorem covers
     it: when to refit depends on losses. Nothing depends on clocks.
 
-    From 1,000 rows on, refits come at whole thousands where these are near enough: 1,000, 1,500, 2,000, 3,000, 4,000,
-    6,000, 9,000, 13,000, ... Rows that come in chunks of round sizes are then predicted by a model of all rows before
-    them, while one fitted in the middle of a chunk would wait for the next one. Before that they come at doublings that
+    From 1,000 rows on, refits come at whole thousands: 1,000, 2,000, 3,000, 5,000, 8,000, 12,000, ... Rows that come in
+    chunks of round sizes are then predicted by a model of all rows before them, while one fitted in the middle of a
+    chunk would wait for the next one. Chunks of other sizes gain nothing by it. Before that they come at doublings that
     end at 1,000: 63, 125, 250, 500.
+
+    If rows do not come in random order, a refit comes whenever a twentieth of the rows is new, 500 rows at least.
 
     Parameters
     ----------
     growth : float, default 1.5
-        Factor by which rows grow at most between two refits that pay, and its square, up to 2, below 1,000 rows. 1.26
-        comes close to a refit every night, for about twice the time of 1.5.
+        Factor by which rows grow between two refits that pay, and its square, up to 2, below 1,000 rows. 1.26 comes
+        close to a refit every night, for about twice the time of 1.5.
     checks_per_growth : int, default 2
         Checks in that time; one that does not refit costs nothing.
     floor : float, default 0.002
@@ -196,8 +198,8 @@ class Measured(Policy):
     Examples
     --------
     >>> policy = Measured(start=500)
-    >>> policy.next_check(500), policy.next_check(708), policy.next_check(1_000), policy.next_check(1_225)
-    (708, 1000, 1225, 1500)
+    >>> policy.next_check(500), policy.next_check(708), policy.next_check(1_000), policy.next_check(1_415)
+    (708, 1000, 1415, 2000)
     """
 
     measures_benefit: ClassVar[bool] = True
@@ -236,9 +238,7 @@ class Measured(Policy):
             growth = max(self.growth, min(2.0, self.growth**2))
             steps_left = round(math.log(_ROUND / n) / math.log(growth))
             return max(n + 1, math.ceil(_ROUND / growth ** max(0, steps_left - 1)))
-        most = min(self.growth * n, _MOST_ROWS)
-        is_near = most - most % _ROUND >= (n + most) / 2
-        return max(n + 1, int(most - most % _ROUND) if is_near else math.ceil(most))
+        return _ROUND * math.ceil(min(self.growth * n, _MOST_ROWS) / _ROUND)
 
     def step_in_time(self, n: int) -> int:
         """Return the rows between two refits after n rows that did not come in random order."""
