@@ -552,19 +552,15 @@ def schedule(state: StreamState, at: int | None = None) -> StreamState:
 
     It is that of the policy, or sooner where old rows lose weight or rows do not come in random order.
     """
-    at = state.policy.next_check(state.n_learned, state.refresh.n_kept) if at is None else at
-    if isinstance(state.policy, Measured) and not state.refresh.in_time and state.monitor is not None:
+    n, policy = state.n_learned, state.policy
+    if isinstance(policy, Measured) and not state.refresh.in_time and state.monitor is not None:
         monitor = state.monitor.with_bets()
         state = _refreshed(replace(state, monitor=monitor), in_time=monitor.alarm is not None)
-    longest = longest_step(state, state.n_learned)
-    return _refreshed(state, next_check=at if longest is None else min(at, state.n_learned + longest))
-
-
-def longest_step(state: StreamState, n: int) -> int | None:
-    """Return how many rows may come between a check at n rows and the next one; None if the policy alone decides."""
-    if state.max_step is None and state.refresh.in_time and isinstance(state.policy, Measured):
-        return state.policy.step_in_time(n)
-    return state.max_step
+    if isinstance(policy, Measured) and state.refresh.in_time:
+        at = policy.in_time().next_check(n)
+    elif at is None:
+        at = policy.next_check(n, state.refresh.n_kept)
+    return _refreshed(state, next_check=at if state.max_step is None else min(at, n + state.max_step))
 
 
 def skip_checks(state: StreamState) -> StreamState:
@@ -693,8 +689,8 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
-    size = state.problem.n_fit_rows(data, state.model)
-    trigger = policy.trigger(benefit, state.n_learned, size, longest_step(state, benefit.at))
+    size, policy = state.problem.n_fit_rows(data, state.model), policy.in_time() if state.refresh.in_time else policy
+    trigger = policy.trigger(benefit, state.n_learned, size, state.max_step)
     return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
 

@@ -121,9 +121,9 @@ def test_a_check_refits_where_that_pays(known, rows, reason):
 
 
 def test_no_refit_to_more_rows_is_skipped():
-    assert Measured().trigger(Known(1_000, gain=0.0), 1_500, 60) is None
-    assert Measured().trigger(Known(1_000, gain=0.0), 1_500, 61) == "scheduled"
-    assert Measured().trigger(Known(1_000, gain=0.0), 1_499, 61) is None
+    assert Measured().trigger(Known(1_000, gain=0.0), 2_000, 60) is None
+    assert Measured().trigger(Known(1_000, gain=0.0), 2_000, 61) == "scheduled"
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_999, 61) is None
 
 
 def scheduled(policy, n):
@@ -137,30 +137,49 @@ def scheduled(policy, n):
 
 def test_refits_come_at_whole_thousands():
     early = [33, 63, 125, 250, 500]
-    assert scheduled(Measured(start=33), 20_000) == [*early, *(1000, 1500, 2000, 3000, 4000, 6000, 9000, 13000, 19000)]
+    assert scheduled(Measured(start=33), 20_000) == [*early, *(1000, 2000, 3000, 5000, 8000, 12000, 18000)]
     assert scheduled(Measured(growth=2.0, start=33), 9_000) == [*early, 1_000, 2_000, 4_000, 8_000]
 
 
 @pytest.mark.parametrize("growth", [1.01, 1.26, 1.5, 1.9, 3.0, 10.0])
 @pytest.mark.parametrize("start", [1, 20, 37, 1_000, 1_234, 50_001])
-def test_rows_grow_between_refits_by_the_growth_at_most(growth, start):
-    refits = np.array(scheduled(Measured(growth=growth, start=start, max_growth=10.0), 10**7), dtype=float)
-    late, ratios = refits[:-1] >= 1_000, refits[1:] / refits[:-1]
-    assert (ratios[late] <= growth + 1 / refits[:-1][late]).all()
-    assert (ratios[late] >= (1 + growth) / 2).all()
+def test_rows_grow_between_refits_by_the_growth_rounded_up_to_thousands(growth, start):
+    refits = np.array(scheduled(Measured(growth=growth, start=start, max_growth=100.0), 10**6))
+    late = refits >= 1_000
+    assert (refits[late][1:] == 1_000 * np.ceil(growth * refits[late][:-1] / 1_000)).all()
     assert start >= 1_000 or 1_000 in refits
 
 
 def test_a_refit_out_of_turn_postpones_one_that_comes_right_after_it():
     policy = Measured(start=1_000)
-    assert policy.trigger(Known(1_225, gain=0.1), 1_500, 100) == "scheduled"
-    assert policy.trigger(Known(1_450, gain=0.1), 1_500, 100) is None
-    assert policy.trigger(Known(1_450, gain=0.1), 2_000, 100) == "scheduled"
+    assert policy.trigger(Known(1_415, gain=0.1), 2_000, 100) == "scheduled"
+    assert policy.trigger(Known(1_900, gain=0.1), 2_000, 100) is None
+    assert policy.trigger(Known(1_900, gain=0.1), 3_000, 100) == "scheduled"
 
 
 def test_where_old_rows_fade_looks_are_due_after_so_many():
     assert Measured().trigger(Known(1_000, gain=0.1), 1_100, 50, max_step=100) == "scheduled"
     assert Measured().trigger(Known(1_000, gain=0.0), 1_100, 50, max_step=100) is None
+
+
+def refits_of(model):
+    return [event.at for event in model.changes_]
+
+
+@pytest.mark.parametrize("is_shuffled", [True, False])
+def test_rows_in_time_are_refitted_at_every_thousand(is_shuffled):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8_000, 2))
+    y = X[:, 0] * np.linspace(0, 20, 8_000) + 0.1 * rng.normal(size=8_000)
+    order = rng.permutation(8_000) if is_shuffled else np.arange(8_000)
+    model = BatchToOnline(DecisionTreeRegressor(max_depth=3), random_state=0).partial_fit(X[order], y[order])
+    late = [at for at in refits_of(model) if at >= 3_000]
+    assert late == ([3_000, 5_000, 8_000] if is_shuffled else [*range(3_000, 8_001, 1_000)])
+    other = BatchToOnline(DecisionTreeRegressor(max_depth=3), random_state=0)
+    for start in range(0, 8_000, 333):
+        other.partial_fit(X[order][start : start + 333], y[order][start : start + 333])
+    assert refits_of(other) == refits_of(model)
+    assert np.array_equal(other.predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("settings", [{"growth": 1.0}, {"checks_per_growth": 0}, {"floor": -1.0}, {"max_growth": 1.4}])

@@ -37,9 +37,8 @@ _SIGNIFICANT = 4.0
 _ROUND = 1_000
 """Refits come at whole multiples of this number of rows, from the first one on."""
 
-_LEAST_STEP, _STEPS = 500, 20
-"""If rows do not come in random order a refit comes each time they have grown by one in so many, the first number at
-least."""
+_GROWTH_IN_TIME = 1.05
+"""Growth if rows do not come in random order."""
 
 _MOST_ROWS = 2.0**62
 
@@ -179,7 +178,7 @@ class Measured(Policy):
     chunk would wait for the next one. Chunks of other sizes gain nothing by it. Before that they come at doublings that
     end at 1,000: 63, 125, 250, 500.
 
-    If rows do not come in random order, a refit comes whenever a twentieth of the rows is new, 500 rows at least.
+    If rows do not come in random order, the growth is 1.05.
 
     Parameters
     ----------
@@ -240,9 +239,9 @@ class Measured(Policy):
             return max(n + 1, math.ceil(_ROUND / growth ** max(0, steps_left - 1)))
         return _ROUND * math.ceil(min(self.growth * n, _MOST_ROWS) / _ROUND)
 
-    def step_in_time(self, n: int) -> int:
-        """Return the rows between two refits after n rows that did not come in random order."""
-        return max(_LEAST_STEP, n // _STEPS)
+    def in_time(self) -> Measured:
+        """Return the policy for rows that do not come in random order."""
+        return replace(self, growth=min(self.growth, _GROWTH_IN_TIME))
 
     def trigger(self, benefit: RefitBenefit, n: int, n_fit_rows: float, max_step: int | None = None) -> str | None:
         """Return why the check at n rows refits, ``"loss_increase"`` or ``"scheduled"``; None if it does not.
@@ -259,5 +258,5 @@ class Measured(Policy):
         )
         expected = benefit.expected_benefit(n_fit_rows, _STANDARD_ERRORS)
         is_calm = (z < _CALM or increase < self.floor) and expected < self.floor  # false where nothing is known
-        can_wait = is_calm and n_fit_rows <= _SIMILAR * benefit.size
+        can_wait = is_calm and n_fit_rows <= min(_SIMILAR, math.sqrt(self.growth)) * benefit.size
         return "scheduled" if (is_due and not can_wait) or n >= self.max_growth * benefit.at else None

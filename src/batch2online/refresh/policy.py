@@ -13,6 +13,8 @@ from batch2online.schema import storable
 from batch2online.theory import bounds
 from batch2online.theory.bounds import Guarantee, SensitivityBound
 
+_NEVER = 2.0**62
+
 _RISE = 0.01
 """A check is never skipped once losses rise by this share."""
 
@@ -59,12 +61,14 @@ class Policy:
 
         ``n_kept`` is the number of consecutive refits that kept the current model.
         """
-        return bounds.next_time(n, self.growth, self.rows)
+        if self.growth <= 1:
+            return (n // self.rows + 1) * self.rows
+        return max(n + 1, math.ceil(min(self.growth * n, _NEVER)))
 
     def first_check_after(self, n: int) -> int:
         """Return the first of the checks ``start``, ``next_check(start)``, ... after n rows."""
         start = self.decided_start()
-        at = start if self.growth > 1 else max(start, self.next_check(n))
+        at = start if self.growth > 1 or n < start else self.next_check(n)
         while at <= n:
             at = self.next_check(at)
         return at

@@ -104,9 +104,6 @@ def every_step_regret(sensitivity: SensitivityBound, n: int, loss_bound: float =
     return loss_bound * (1 + 2 * math.fsum(sensitivity(t) for t in range(1, n)))
 
 
-_NEVER = 2.0**62
-
-
 def refresh_times(n: int, start: int, growth: float, rows: int = 1) -> Iterator[int]:
     """Iterate over the row counts below n at which ``Geometric`` solves: ``start``, then times ``growth``, rounded up.
 
@@ -118,12 +115,7 @@ def refresh_times(n: int, start: int, growth: float, rows: int = 1) -> Iterator[
     at = start
     while at < n:
         yield at
-        at = next_time(at, growth, rows)
-
-
-def next_time(at: int, growth: float, rows: int = 1) -> int:
-    """Return the row count of the solve after the one at so many rows."""
-    return max(at + 1, math.ceil(min(growth * at, _NEVER))) if growth > 1 else (at // rows + 1) * rows
+        at = max(at + 1, math.ceil(growth * at)) if growth > 1 else (at // rows + 1) * rows
 
 
 def geometric_regret(

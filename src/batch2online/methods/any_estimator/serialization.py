@@ -26,6 +26,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
+from batch2online._types import IntArray
 from batch2online.drift.half_life_selection import HalfLifeSelection
 from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
@@ -222,6 +223,9 @@ def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
         state |= {"schema": encoding.schema, "strings": encoding.strings}
     learner = stream.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
     learner = learner.map(lambda each: replace(each, problem=None))
+    orders = [getattr(each.model, "order", None) for each in stream.learner.states]
+    if any(order is not None for order in orders):
+        state |= {"orders": [None if order is None else order.tolist() for order in orders]}
     state |= {"stream": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
     return state | {"params": {name: spec_of(value) for name, value in state["params"].items()}}
 
@@ -241,7 +245,21 @@ def checked_encoding(state: dict[str, Any]) -> Encoding:
     return encoding
 
 
-def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
+def checked_orders(orders: Any, stream: Stream) -> list[IntArray | None]:
+    """Return the order of the clusters of each current model, None where there is none, if these are orders."""
+    n = len(stream.learner.states)
+    orders = [None] * n if orders is None else orders
+    if not isinstance(orders, list) or len(orders) != n:
+        raise CheckpointError(f"orders: expected {n} of them")
+    for order in orders:
+        if order is not None and (not isinstance(order, list) or sorted(order) != list(range(len(order)))):
+            raise CheckpointError("orders: found one that is no order of clusters")
+    return [None if order is None else np.array(order, dtype=np.int64) for order in orders]
+
+
+def with_restored_models(
+    stream: Stream, content: Any, trust: Trust, may_fit: bool, orders: list[IntArray | None]
+) -> Stream:
     """Return a stream in which the rows that a file holds are replaced by the models fitted on them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
@@ -258,8 +276,12 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
             each.record.validate_for(problem, each.shape)
     later = problem.fitted_later
     with nullcontext() if may_fit else without_fitting():
-        model = None if current.model is None else _restored_model(problem, current.model, content, trust, may_fit)
-        learner = learner.map(lambda each: replace(each, model=model if each is current else later(each.model)))
+        of_state = {id(each): order for each, order in zip(learner.states, orders, strict=True)}
+        first, rows = of_state.get(id(current)), current.model
+        model = None if rows is None else _restored_model(problem, rows, content, trust, may_fit, first)
+        learner = learner.map(
+            lambda each: replace(each, model=model if each is current else later(each.model, of_state[id(each)]))
+        )
         learner = learner.map(lambda each: _with_former(each, later))
         learner = _with_references(
             learner, lambda each, rows: each.model if problem.same(each.model, rows) else later(rows)
@@ -283,13 +305,15 @@ def _with_references(learner: Any, change: Callable[[StreamState, Any], Any]) ->
     return replace(learner, scores=learner.scores.with_models(tuple(models)))
 
 
-def _restored_model(problem: EstimatorProblem, rows: Rows, content: Any, trust: Trust, may_fit: bool) -> Any:
+def _restored_model(
+    problem: EstimatorProblem, rows: Rows, content: Any, trust: Trust, may_fit: bool, order: IntArray | None
+) -> Any:
     """Return the fitted model in a file; fit it again only if that is allowed."""
     try:
-        return _fitted_model(problem, rows, content, trust)
+        return replace(_fitted_model(problem, rows, content, trust), order=order)
     except skops_model.UnusableError as error:
         if may_fit:
-            return problem.fit_on(rows)
+            return problem.fit_on(rows, order)
         raise CheckpointError(
             f"there is no fitted {type(problem.estimator).__name__} to load: {error} Loading fits nothing by "
             "itself: load(path, refit=True) fits it again on the rows of the file, and "
