@@ -38,7 +38,7 @@ from batch2online.schema import at_least, at_most, number, require, require_equa
 from batch2online.sketches.base import Snapshot
 from batch2online.state import Events, StepInfo, StreamState, install, merge, refit, step
 
-HALF_LIVES = {"moments": (600, 2_400, 9_600, 38_400), "low": (1_000, 5_000), "high": (2_000, 10_000)}
+HALF_LIVES = {"moments": (600, 2_400, 9_600, 38_400), "low": (1_000, 5_000), "high": (5_000,), "any": (2_000, 10_000)}
 """Candidates beside no decay, by what a refit takes (:meth:`Problem.refit_cost`)."""
 
 ROWS_PER_DECISION = 128

@@ -170,8 +170,8 @@ class EveryStep(Policy):
 class Every(Policy):
     """Refit whenever so many further rows have come, at the multiples of ``rows``: the schedule of a script.
 
-    A script that refits every night is one call a night: ``model.partial_fit(night)``, then ``model.refresh()``, which
-    refits on all rows so far, with ``refresh=Every(2**62)`` so that no refit comes in between.
+    Row counts alone decide, so that results do not depend on how rows are split into calls: a caller that learns one
+    night a call has a refit a night with the usual number of rows of a night.
 
     >>> policy = Every(1_000)
     >>> policy.next_check(1_000), policy.next_check(1_700)

@@ -142,8 +142,8 @@ def parse_refresh(value: str) -> Policy:
 
     >>> parse_refresh("lazy:1.2,0.01")
     Lazy(growth=1.2, tolerance=0.01, start=None)
-    >>> parse_refresh("every-step")
-    EveryStep(start=None)
+    >>> parse_refresh("every-step"), parse_refresh("every:1000")
+    (EveryStep(start=None), Every(rows=1000, start=None))
     """
     name, _, numbers = value.partition(":")
     if name not in _POLICIES:

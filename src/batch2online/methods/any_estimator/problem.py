@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import joblib
 import numpy as np
@@ -165,6 +165,9 @@ class EstimatorProblem(Problem):
 
     def first_check(self, width: int, n_targets: int) -> int:
         return self.start
+
+    def refit_cost(self, keeps_history: bool) -> Literal["any"]:
+        return "any"
 
     def warm_up(self) -> WarmUp:
         """Return the warm-up of the loss; rows with strings or missing values have no distances, and a loss of 0."""
