@@ -32,8 +32,8 @@ def order_like(old: Any, new: Any, old_labels: Any, new_labels: Any, weights: Fl
     centers = before.cluster_centers_, after.cluster_centers_
     if centers[0].shape != centers[1].shape:
         return None
-    labels = (np.asarray(each, dtype=np.int64) for each in (old_labels, new_labels))
-    return matched(shared_weight(*labels, weights, len(centers[0])), np.sqrt(squared_distances(*reversed(centers))))
+    one, other = (np.asarray(each, dtype=np.int64) for each in (old_labels, new_labels))
+    return matched(shared_weight(one, other, weights, len(centers[0])), np.sqrt(squared_distances(*reversed(centers))))
 
 
 def renumber(model: Any, order: IntArray) -> None:

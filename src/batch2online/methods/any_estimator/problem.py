@@ -222,8 +222,8 @@ class EstimatorProblem(Problem):
         else:
             model = self.fit_on(self._training_rows(coreset))
             some = self._comparison_rows(data)
-            labels = (self._predicted(each, some) for each in (current, model))
-            model = renumbered(model, clusters.order_like(current.model, model.model, *labels, some.weights))
+            one, other = (self._predicted(each, some) for each in (current, model))
+            model = renumbered(model, clusters.order_like(current.model, model.model, one, other, some.weights))
         return FitResult(model, len(model.rows))
 
     def _has_clusters(self, model: FittedEstimator) -> bool:
@@ -238,8 +238,8 @@ class EstimatorProblem(Problem):
         before, after = (
             float(others.weights @ self._checked_losses(each, _as_rows(others))) for each in (current, new)
         )
-        labels = (self._predicted(each, others) for each in (current, new))
-        return before - after > self.churn_price * clusters.churn(*labels, others.weights) * before
+        one, other = (self._predicted(each, others) for each in (current, new))
+        return before - after > self.churn_price * clusters.churn(one, other, others.weights) * before
 
     def _predicted(self, model: FittedEstimator, some: Coreset) -> Any:
         return model.model.predict(self.encoding.decoded(some.points, model.rows.points))
