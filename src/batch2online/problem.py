@@ -82,6 +82,13 @@ class Problem(ABC):
         """Return what a refit takes, which decides how many half-lives ``half_life="auto"`` compares."""
         return "moments" if self.depends_on is DependsOn.ALL_ROWS else "high"
 
+    def sensitivity(self, data: Snapshot) -> Callable[[int], float]:
+        """Return a bound of the average sensitivity of a model of n rows: that of the coreset, if it depends on no
+        more; 1 where none is proved.
+        """
+        bound: Callable[[int], float] = data.sketch.sensitivity
+        return bound
+
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
         """Return a bound of the mean increase of the loss of a row that is left out of n rows, in units of the loss
         bound.

@@ -1,4 +1,4 @@
-"""``epsilon="auto"`` against a fixed epsilon: what models of a coreset cost more than exact ones at the same refreshes."""
+"""``epsilon="auto"`` against a fixed epsilon: the excess loss over exact models at the same refreshes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def clustering(spread: float, rows: int, seed: int) -> Found:
 
 
 def followed(models: list[Any], rows: Any, times: list[int], exact: Any, losses: Any, read: Any) -> Found:
-    """Feed the models from refresh to refresh, and compare the losses of the rows after each with those of exact ones."""
+    """Feed the models from refresh to refresh, and compare the losses of the rows after each with exact ones."""
     (X, y), n = rows, times[-1]
     best = losses(exact(n), slice(0, n))
     excess, turn = np.zeros((len(models), 2)), min(times, key=lambda t: abs(t - TURN * n))

@@ -154,7 +154,7 @@ def _gaps(engine: Stream) -> list[str]:
         "no stability is proved for models of statistics of all rows": is_exact
         and engine.problem.stability(data) is None,
         "no average sensitivity is proved for this coreset": not is_exact
-        and data.sketch.sensitivity(_SO_MANY_ROWS) >= 1,
+        and engine.problem.sensitivity(data)(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": engine.current.policy.needs_exact_costs
         and not engine.problem.costs_are_exact,
         "when to solve depends on losses that were measured": engine.current.policy.measures_benefit,
@@ -169,7 +169,7 @@ def _guarantee(engine: Stream, is_covered: bool) -> Guarantee:
     """Return the guarantee of the policy for the rows so far, by what is proved of its coreset and its solver."""
     data = engine.snapshot()
     stability = engine.problem.stability(data)
-    known = data.sketch.sensitivity if stability is None else stability
+    known = engine.problem.sensitivity(data) if stability is None else stability
     return engine.current.policy.guarantee(
         known if is_covered else _unknown,
         engine.n_learned,
@@ -182,7 +182,7 @@ def _guarantee(engine: Stream, is_covered: bool) -> Guarantee:
 def _distortion(engine: Stream) -> float:
     """Return the factor by which costs on the coreset can differ from those on all rows."""
     epsilon = engine.sketch.settings.epsilon
-    if engine.problem.costs_are_exact:
+    if engine.problem.costs_are_exact or len(engine.coreset()) == engine.sketch.totals.n_rows:
         return 1.0
     compared = (1 + epsilon) / (1 - epsilon) if engine.current.policy.compares_costs else 1.0
     return compared if engine.snapshot().history is not None else compared / (1 - epsilon)

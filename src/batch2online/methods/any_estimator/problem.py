@@ -132,7 +132,8 @@ class EstimatorProblem(Problem):
     """An estimator or a function, fitted on the coreset, and a loss measured on it.
 
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
-    ``memory`` are the bytes that the coreset may take; None where its size is given.
+    ``memory`` are the bytes that the coreset may take; None where its size is given. ``own_sensitivity`` is what the
+    user knows of the average sensitivity of a model of n rows.
     """
 
     estimator: Any
@@ -143,6 +144,7 @@ class EstimatorProblem(Problem):
     loss_bound: float | None = None
     resample: bool = False
     memory: int | None = None
+    own_sensitivity: Callable[[int], float] | None = None
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
 
@@ -152,6 +154,10 @@ class EstimatorProblem(Problem):
 
     def first_check(self, width: int, n_targets: int) -> int:
         return self.start
+
+    def sensitivity(self, data: Snapshot) -> Callable[[int], float]:
+        known = self.own_sensitivity
+        return super().sensitivity(data) if known is None else lambda n: min(1.0, float(known(n)))
 
     def warm_up(self) -> WarmUp:
         """Return the warm-up of the loss; rows with strings or missing values have no distances, and a loss of 0."""

@@ -501,6 +501,8 @@ class Clustering(CoresetBuilder):
         the first, which the paper omits, and seeds never weigh less than nothing.
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept.
+    keep_history : bool, default False
+        Rows are kept unless ``history="coreset"``, which True refuses.
     epsilon, coreset_size, random_state, first_id
         As for every coreset; the default size is ``10 (1 + k) / epsilon``. ``epsilon="auto"``, with one stage, has the
         size ``(1 + k) max(100, sqrt(n))``: the coreset is drawn anew from the rows kept. With ``history="coreset"``,
@@ -525,6 +527,7 @@ class Clustering(CoresetBuilder):
         *,
         stages: int = 1,
         history: str | os.PathLike[str] = "memory",
+        keep_history: bool = False,
         **settings: Any,
     ) -> None:
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
@@ -535,6 +538,8 @@ class Clustering(CoresetBuilder):
             raise ValueError(f"stages must be 1 or 2, got {stages!r}.")
         if not isinstance(history, str | os.PathLike):
             raise ValueError(f'history must be "memory", "coreset" or the path of a folder, got {history!r}.')
+        if keep_history and history == "coreset":
+            raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         super().__init__(keep_history=history != "coreset", **settings)
         if self.coreset_size == "auto" and stages == 2:
             raise ValueError('epsilon="auto" needs stages=1, got 2.')
