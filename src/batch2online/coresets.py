@@ -6,8 +6,9 @@ Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(i
 
 from batch2online.methods.any_estimator.sensitivity import LewisScore, LogisticScore, Sensitivity
 from batch2online.methods.any_estimator.sketch import PilotSampling
-from batch2online.methods.clustering.coreset_error import error, errors
+from batch2online.methods.clustering.coreset_error import errors
 from batch2online.methods.clustering.sketch import Clustering
+from batch2online.methods.coreset_error import error
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.low_rank.sketch import RidgeLeverage

@@ -52,7 +52,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``. "auto" begins at 0.1 and improves like
         ``10 / sqrt(n)``: the size is ``(1 + k) max(100, sqrt(n))``.
     coreset_size : int, "theory" or None
-        Expected size of the coreset instead of the one that ``epsilon`` gives.
+        Expected size of the coreset instead of the one that ``epsilon`` gives. "theory" is that of
+        :func:`theory.clustering_size_theory`, enough for all sets of centers: 3,400 rows for k = 5, z = 2 and
+        ``epsilon=0.1``.
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=1, growth=2, floor=1e-3, start=15)``:
         checks are skipped where losses stay the same and the expected gain is below 0.1 %.

@@ -562,7 +562,7 @@ class Clustering(CoresetBuilder):
         elif size == "auto":
             size = sizes.adaptive_clustering_size(self.k, 0, self.epsilon)
         elif size == "theory":
-            size = sizes.clustering_size_theory(self.k, self.z, self.epsilon)
+            size = sizes.clustering_size_theory(self.k, self.z, self.epsilon, self.epsilon / sizes.HORIZON)
         sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 
