@@ -21,6 +21,7 @@ from batch2online.theory.bounds import (
 from batch2online.theory.certificates import Certificate, certificate
 from batch2online.theory.sizes import (
     FAILURE,
+    HORIZON,
     adaptive_clustering_size,
     adaptive_constant,
     adaptive_epsilon,
@@ -36,6 +37,7 @@ from batch2online.theory.sizes import (
 
 __all__ = [
     "FAILURE",
+    "HORIZON",
     "Certificate",
     "adaptive_clustering_size",
     "adaptive_constant",

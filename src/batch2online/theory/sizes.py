@@ -32,9 +32,7 @@ ADAPTIVE_EPSILON = 0.1
 """Accuracy at which ``epsilon="auto"`` begins, and its grid of weights."""
 
 
-def adaptive_constant(
-    dimension: int, rows: float, epsilon: float = ADAPTIVE_EPSILON, delta: float = FAILURE
-) -> float:
+def adaptive_constant(dimension: int, rows: float, epsilon: float = ADAPTIVE_EPSILON, delta: float = FAILURE) -> float:
     """Return the constant after so many rows with ``epsilon="auto"``: 4 ln(2 d / delta) + max(2 / epsilon, sqrt(rows)).
 
     It begins at :func:`leverage_constant`, never falls, and grows more slowly than the rows.
@@ -73,7 +71,8 @@ def leverage_constant_theory(dimension: int, epsilon: float, delta: float = FAIL
 def sampling_constant(coreset_size: float | str | None, total_score: float, dimension: int, epsilon: float) -> float:
     """Return the constant c for a requested expected size: an integer, "theory", or None for the measured one.
 
-    "theory" takes delta = epsilon / n with n = 10^9 rows: the theorems need accuracy in expectation. "audit" is 20 for any epsilon: for coresets to which no model is fitted.
+    "theory" takes delta = epsilon / n with n = 10^9 rows: the theorems need accuracy in expectation. "audit" is 20 for
+    any epsilon: for coresets to which no model is fitted.
 
     The size is divided by a bound of the total score that does not depend on data, never by the total itself: scores
     times c must not rise as rows are added.
