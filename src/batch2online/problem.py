@@ -16,6 +16,7 @@ from batch2online.rows import Rows
 from batch2online.schema import require
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
+from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.warm_up import Scored, WarmUp
 
 
@@ -88,6 +89,16 @@ class Problem(ABC):
         """
         bound: Callable[[int], float] = data.sketch.sensitivity
         return bound
+
+    accuracy_scale: ClassVar[float] = 2.0
+    """With ``epsilon="auto"``, the accuracy after t rows is this over the root of t."""
+
+    def accuracy(self, data: Snapshot) -> Callable[[int], float]:
+        """Return the accuracy epsilon of a model of n rows, on which certificates rest as a condition."""
+        settings = data.sketch.settings
+        if settings.is_adaptive:
+            return lambda n: adaptive_epsilon(n, self.accuracy_scale, settings.epsilon)
+        return lambda n: float(settings.epsilon)
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
         """Return a bound of the mean increase of the loss of a row that is left out of n rows, in units of the loss

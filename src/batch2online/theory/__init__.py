@@ -4,6 +4,7 @@ from batch2online.theory.bounds import (
     allowed_regret,
     clustering_regret,
     clustering_sensitivity,
+    coreset_excess,
     every_step_regret,
     exact_stability,
     general_sensitivity,
@@ -17,6 +18,8 @@ from batch2online.theory.bounds import (
     refresh_times,
     regression_regret,
     ridge_leverage_sensitivity,
+    ridge_running_minimum_sensitivity,
+    running_minimum_sensitivity,
 )
 from batch2online.theory.certificates import Certificate, certificate
 from batch2online.theory.sizes import (
@@ -49,6 +52,7 @@ __all__ = [
     "clustering_size",
     "clustering_size_theory",
     "clustering_sizes",
+    "coreset_excess",
     "every_step_regret",
     "exact_stability",
     "general_sensitivity",
@@ -66,5 +70,7 @@ __all__ = [
     "regression_regret",
     "regression_size",
     "ridge_leverage_sensitivity",
+    "ridge_running_minimum_sensitivity",
+    "running_minimum_sensitivity",
     "sampling_constant",
 ]

@@ -66,6 +66,7 @@ class ClusteringProblem(Problem):
     """
 
     sketch_type: ClassVar[type] = ClusteringSketch
+    accuracy_scale: ClassVar[float] = 10.0
     k: Annotated[int, at_least(1)]
     z: Annotated[float, at_least(1), finite] = 2.0
     warm_start: bool = True

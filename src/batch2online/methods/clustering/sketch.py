@@ -106,7 +106,7 @@ class SeededSketch(AntitoneSketch):
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         return SeedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
 
-    def _constant_at(self, rows: float) -> float:
+    def constant_at(self, rows: float) -> float:
         return sizes.adaptive_clustering_size(self.k, rows, self.settings.epsilon)
 
     def _parameters(self) -> dict[str, object]:
