@@ -29,6 +29,7 @@ from batch2online.checks import check_estimator, check_sketch
 from batch2online.extend import storable
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
+import lp_regression
 import nmf
 import own_coreset
 import own_rival
@@ -300,6 +301,29 @@ def test_the_example_of_factors():
     assert nmf.loss_of(model, rows) < 1.3 * nmf.loss_of(every, rows)
     assert (model.components_ >= 0).all()
     assert model.n_changes_ < 12
+
+
+@pytest.mark.parametrize("p", [1.0, 3.0])
+def test_the_example_of_lp_regression(p):
+    model, X, y = lp_regression.run(p, n=4_000)
+    uniform = lp_regression.run(p, 4_000, coresets.Uniform(coreset_size=400))[0]
+    loss, every = lp_regression.loss_for(p), lp_regression.LpRegressor(p).fit(X, y)
+    ratios = [loss(each.model_, X, y).sum() / loss(every, X, y).sum() for each in (model, uniform)]
+    assert 1 - 1e-4 < ratios[0] < 1.05
+    assert ratios[0] < ratios[1]
+    assert model.regret_.ratio < 1.3
+
+
+def test_the_solver_of_lp_regression_finds_the_optimum():
+    """The gradient of the loss vanishes for p = 1.5 and 3; for p = 1 the median of one column is found."""
+    rng = RNG(0)
+    X, y = rng.normal(size=(200, 2)), rng.standard_t(3, size=200)
+    for p in (1.5, 3.0):
+        residuals = y - lp_regression.LpRegressor(p, max_iter=1_000).fit(X, y).predict(X)
+        slope = np.sign(residuals) * np.abs(residuals) ** (p - 1)
+        assert np.abs(np.column_stack([np.ones(200), X]).T @ slope).max() < 1e-2 * np.abs(slope).sum()
+    found = lp_regression.LpRegressor(1.0, max_iter=1_000).fit(np.zeros((201, 1)), np.arange(201.0))
+    assert found.intercept_ == pytest.approx(100, abs=0.5)
 
 
 def test_weights_of_factors_count_rows():

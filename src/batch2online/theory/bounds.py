@@ -85,6 +85,14 @@ def general_sensitivity(n: int, constant: float, total: float, largest_total: fl
     return min(1.0, constant * total / n * (1 + largest_total * reaction(epsilon)))
 
 
+def online_lewis_sensitivity(n: int, constant: float, total: float, weights: float, epsilon: float) -> float:
+    """(c S (1 + 2 K W) + 2 W) / n: online Lewis weights for p up to 2, which sum to W; scores sum to S (Lemma 13).
+
+    W depends on the order of the rows; it is about the number of columns times the logarithm of the blocks.
+    """
+    return min(1.0, (constant * total * (1 + 2 * reaction(epsilon) * weights) + 2 * weights) / n)
+
+
 def running_minimum_sensitivity(n: int, constant: float, total: float, epsilon: float, checks: float) -> float:
     """((1 + 2K) c S + 2 S J) / n: leverage scores, each row by its least ``c(t) * score`` over J checks (Lemma 12).
 
