@@ -24,7 +24,7 @@ TEXT = (
 
 def measure(form: Form) -> Iterator[Study]:
     rows = form.choose(tiny=500, quick=20_000, full=50_000)
-    draws = len(form.seeds_of(form.choose(tiny=1, quick=3, full=20)))
+    draws = len(form.seeds_of(form.choose(tiny=1, quick=3, full=8)))
     cases = form.choose(tiny=[("groups", 5)], quick=list(product(MAKERS, (5, 20))), full=list(product(MAKERS, (5, 20))))
     columns = ["rows", "k", "size", "expected rows", "within ε", "median error", "largest error", "solutions", "draws"]
     records = [record for kind, k in cases for record in coverage(kind, k, rows, draws)]
@@ -65,7 +65,7 @@ def coverage(kind: str, k: int, rows: int, draws: int) -> Iterator[dict[str, Any
         found = []
         for seed in range(draws):
             coreset = coresets.Clustering(k, epsilon=EPSILON, coreset_size=size, random_state=seed).add(X).coreset()
-            every = coresets.errors(coreset, X, k=k, random_state=seed)
+            every = coresets.errors(coreset, X, k=k, solutions=8, random_state=seed)
             found.append([max(np.abs(each).max() for each in every.values()), np.abs(every["solved"]).max()])
         worst, solved = np.transpose(found)
         yield {
