@@ -203,7 +203,9 @@ def _mean_accuracy(accuracy: SensitivityBound, policy: Policy, n: int) -> float:
 def _distortion(engine: Stream) -> float:
     """Return the factor by which costs on the coreset can differ from those on all rows."""
     epsilon = engine.sketch.settings.epsilon
-    if engine.problem.costs_are_exact or len(engine.coreset()) == engine.sketch.totals.n_rows:
+    coreset = engine.coreset()
+    holds_all = len(coreset) == engine.sketch.totals.n_rows and bool(np.all(coreset.weights == 1))
+    if engine.problem.costs_are_exact or holds_all:
         return 1.0
     compared = (1 + epsilon) / (1 - epsilon) if engine.current.policy.compares_costs else 1.0
     return compared if engine.snapshot().history is not None else compared / (1 - epsilon)
