@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -41,14 +42,19 @@ class Intervals:
             ends.append(stop)
         cuts = [0, *reversed(ends)]
         means = [np.average(x[a:b], weights=w[a:b]) for a, b in pairwise(cuts)]
-        return np.array(means)[:, None] + points.mean()
+        return np.asarray(np.array(means)[:, None] + points.mean())
 
 
 def run(n: int = 20_000) -> tuple[OnlineClustering, OnlineClustering, FloatArray]:
     """Return a model of exact solves on the coreset, one of scikit-learn's ``KMeans``, and the rows."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(n, 1)) + 4.0 * rng.integers(4, size=(n, 1))
-    settings = {"coreset_size": 150, "epsilon": 0.5, "refresh": refresh.Geometric(1.5), "random_state": 0}
+    settings: dict[str, Any] = {
+        "coreset_size": 150,
+        "epsilon": 0.5,
+        "refresh": refresh.Geometric(1.5),
+        "random_state": 0,
+    }
     models = [OnlineClustering(4, solver=solver, **settings) for solver in (Intervals(), KMeans(n_init=3))]
     for start in range(0, n, 1_000):
         for model in models:

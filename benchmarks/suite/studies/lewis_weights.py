@@ -13,14 +13,14 @@ from batch2online.checks import small_blocks
 from batch2online.evaluate.losses import PredictorLosses
 from batch2online.refresh import Geometric
 from benchmarks.suite.form import Form
-from benchmarks.suite.study import Study, loaded
+from benchmarks.suite.study import Kept, Study, loaded
 
 SIZE, BLOCK = 500, 250
 LOSS = (
     "Absolute errors of all rows, each under the model before its chunk, over those of the best model in hindsight: "
-    "the mean over the streams, and after the slash changes of the model. Samples hold 500 rows; `QuantileRegressor` "
-    'is fitted to them whenever rows have grown by half. *Anchored*: `OnlineRegression(loss="absolute")` with the same '
-    "refits, which keeps 500 or (by default) 2,000 rows, and sums of all rows."
+    "the mean over the streams, and after the slash rows kept at the end. `QuantileRegressor` is fitted to samples "
+    'whenever rows have grown by half. *Anchored*: `OnlineRegression(loss="absolute")` with the same refits, which '
+    "keeps rows and sums of all rows."
 )
 SENSITIVITY = (
     "The probability that the coreset changes when a random row is deleted and the draws of the others stay, with its "
@@ -63,7 +63,7 @@ def learners() -> dict[str, Callable[[], Any]]:
 
     size: dict[str, Any] = {"coreset_size": SIZE}
     return {
-        "Lewis weights": lambda: wrapped(coresets.LewisWeights(1.0, intercept=True, **size)),
+        "Lewis weights": lambda: wrapped(coresets.LewisWeights(1.0, intercept=True, coreset_size=2 * SIZE)),
         "leverage": lambda: wrapped(coresets.Leverage(intercept=True, **size)),
         "uniform": lambda: wrapped(coresets.Uniform(**size)),
         "anchored, 500": lambda: OnlineRegression(loss="absolute", refresh=Geometric(1.5), **size),
@@ -72,10 +72,11 @@ def learners() -> dict[str, Callable[[], Any]]:
 
 
 def compared(name: str, X: np.ndarray, y: np.ndarray, form: Form) -> dict[str, Any]:
-    models = {each: make() for each, make in learners().items()}
+    models = {each: Kept(make()) for each, make in learners().items()}
     seeds = form.seeds_of(form.choose(tiny=1, quick=2, full=5))
     result = evaluate.prequential(models, X, y, loss=PredictorLosses(loss="absolute"), seeds=seeds, chunk=form.chunk)
-    cells = {each: f"{result.mean(each, 'ratio'):.4f} / {result.mean(each, 'changes'):.0f}" for each in models}
+    kept = {each: np.mean([len(model.coreset_) for model in models[each].learned]) for each in models}
+    cells = {each: f"{result.mean(each, 'ratio'):.4f} / {kept[each]:,.0f}" for each in models}
     return {"rows": f"{name}, {len(X):,} x {X.shape[1]}", **cells}
 
 

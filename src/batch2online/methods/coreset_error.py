@@ -104,7 +104,7 @@ def embedding_error(rows: FloatArray, kept: FloatArray) -> float:
     """
     norms = column_norms(rows)
     is_zero = norms == 0
-    factor = np.empty((0, rows.shape[1]))
+    factor: Any = np.empty((0, rows.shape[1]))
     for piece in _pieces(rows):
         factor = np.linalg.qr(np.concatenate([factor, piece / np.where(is_zero, 1.0, norms)]), mode="r")
     _, sizes, directions = np.linalg.svd(factor, full_matrices=False)
