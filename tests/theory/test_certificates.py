@@ -420,6 +420,17 @@ def test_the_promise_of_clusters_is_that_of_theorem_2_with_the_size_of_the_rows(
     assert promise.gaps == ()
 
 
+def test_a_coreset_that_holds_all_rows_by_chance_is_a_sample():
+    """Four rows, each kept with probability 3/4: by some seed all are, with weights above one."""
+    for seed in range(200):
+        settings = SETTINGS | {"coreset_size": 3, "random_state": seed}
+        model = BatchToOnline(mean, coreset=coresets.Uniform, loss=squared, **settings).partial_fit(rows(4)[0])
+        if len(model.coreset_) == 4:
+            break
+    assert model.coreset_.weights.max() > 1
+    assert theory.certificates._distortion(model._view()) == pytest.approx(1 / (1 - EPSILON))
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
