@@ -162,6 +162,7 @@ def _gaps(engine: Stream) -> list[str]:
         and engine.problem.sensitivity(data)(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": policy.needs_exact_costs and not engine.problem.costs_are_exact,
         "when to solve depends on losses that were measured": policy.measures_benefit,
+        "models become current later than the theorems assume": engine.current.background,
         "older rows count less": engine.learner.within is not None,
         "rows have weights other than one": data.totals.weight != data.totals.n_rows,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),
