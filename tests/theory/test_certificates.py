@@ -406,6 +406,7 @@ def test_the_promise_of_low_rank_is_that_of_theorem_7():
         return min(1.0, (2 * (1 + 4 / 3 * 5.6 * 12) * theory.adaptive_constant(1, s) + 16 * checks) / s)
 
     assert promise.additive == pytest.approx(L * (START + sum(min(1.0, 2 * beta(s)) for s in current)))
+    assert theory.certificates._exchanged(lambda n: 3 / n)(101) == pytest.approx(0.06), "here beta is one for most rows"
     assert promise.factor == pytest.approx(1 + sum(theory.adaptive_epsilon(s) for s in current) / N)
     assert promise.gaps == ()
 
