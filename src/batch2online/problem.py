@@ -16,6 +16,7 @@ from batch2online.rows import Rows
 from batch2online.schema import require
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
+from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.warm_up import Scored, WarmUp
 
 
@@ -81,6 +82,23 @@ class Problem(ABC):
     def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high", "any"]:
         """Return what a refit takes, which decides how many half-lives ``half_life="auto"`` compares."""
         return "moments" if self.depends_on is DependsOn.ALL_ROWS else "high"
+
+    def sensitivity(self, data: Snapshot) -> Callable[[int], float]:
+        """Return a bound of the average sensitivity of a model of n rows: that of the coreset, if it depends on no
+        more; 1 where none is proved.
+        """
+        bound: Callable[[int], float] = data.sketch.sensitivity
+        return bound
+
+    accuracy_scale: ClassVar[float] = 2.0
+    """With ``epsilon="auto"``, the accuracy after t rows is this over the root of t."""
+
+    def accuracy(self, data: Snapshot) -> Callable[[int], float]:
+        """Return the accuracy epsilon of a model of n rows, on which certificates rest as a condition."""
+        settings = data.sketch.settings
+        if settings.is_adaptive:
+            return lambda n: adaptive_epsilon(n, self.accuracy_scale, settings.epsilon)
+        return lambda n: float(settings.epsilon)
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
         """Return a bound of the mean increase of the loss of a row that is left out of n rows, in units of the loss

@@ -187,6 +187,27 @@ def test_what_pages_say_of_the_related_work_holds(results):
     assert max(float(record["independent draws"].split()[0]) for record in repeats) < 1.05
 
 
+def test_what_pages_say_of_later_work_holds(results):
+    """A sixth of the excess for regression, less than a half for k-means; sizes of theory are enough in all draws."""
+    records = results["adaptive_epsilon"]["tables"][0]["records"]
+    for fixed, auto in zip(records[::2], records[1::2], strict=True):
+        before, after = (float(record["excess"].split()[0].replace(",", "")) for record in (fixed, auto))
+        assert after < before * (0.18 if "regression" in fixed["problem"] else 0.5), fixed
+        assert auto["slope"] < 0.75 < 0.97 < fixed["slope"], fixed
+    found = results["theory_sizes"]["tables"][0]["records"]
+    within = {
+        size: sum(round(each["within ε"] * each["draws"]) for each in found if each["size"] == size)
+        for size in ("theory", "default")
+    }
+    deviations = results["lewis_weights"]["tables"][0]["records"]
+    losses = {name: [float(each[name].split()[0]) for each in deviations] for name in deviations[0] if name != "rows"}
+    for name, least, most in (("Lewis weights", 1.004, 1.015), ("uniform", 1.007, 1.133)):
+        ratios = [own / ours for own, ours in zip(losses[name], losses["anchored, 500"], strict=True)]
+        assert least <= round(min(ratios), 3) <= max(ratios) <= most, name
+    assert all(each["slope"] == "-0.87 (-1.22 to -0.52)" for each in results["lewis_weights"]["tables"][1]["records"])
+    assert (within, sum(each["draws"] for each in found)) == ({"theory": 64, "default": 47}, 3 * 64)
+
+
 def test_an_edited_figure_is_noticed(page, results):
     for path in page.pages():
         text = path.read_text(encoding="utf-8")

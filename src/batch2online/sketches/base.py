@@ -266,6 +266,11 @@ class Sketch(ABC):
     def coreset(self, history: RowSource | None = None) -> Coreset:
         """Return the coreset, a function of the rows and the seed; ``history`` holds all rows, where they are kept."""
 
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether the coreset depends on the order of the rows, as far as certificates know."""
+        return False
+
     def sensitivity(self, n: int) -> float:
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
         return 1.0

@@ -126,6 +126,7 @@ class EstimatorProblem(Problem):
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
     ``memory`` are the bytes that the coreset may take; None where its size is given. ``decays`` is whether old rows
     lose weight. ``churn_price`` is the gain, as a share of the loss, that is worth a change of all labels of clusters.
+    ``own_sensitivity`` is what the user knows of the average sensitivity of a model of n rows.
     """
 
     estimator: Any
@@ -138,6 +139,7 @@ class EstimatorProblem(Problem):
     memory: int | None = None
     decays: bool = False
     churn_price: float = 0.0
+    own_sensitivity: Callable[[int], float] | None = None
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
 
@@ -150,6 +152,10 @@ class EstimatorProblem(Problem):
 
     def refit_cost(self, keeps_history: bool) -> Literal["any"]:
         return "any"
+
+    def sensitivity(self, data: Snapshot) -> Callable[[int], float]:
+        known = self.own_sensitivity
+        return super().sensitivity(data) if known is None else lambda n: min(1.0, float(known(n)))
 
     def warm_up(self) -> WarmUp:
         """Return the warm-up of the loss; rows with strings or missing values have no distances, and a loss of 0."""
