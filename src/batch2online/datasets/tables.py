@@ -196,7 +196,7 @@ def _china_pixels() -> NamedTable:
     from sklearn.datasets import load_sample_image
 
     columns = _named(["red", "green", "blue"], load_sample_image("china.jpg").reshape(-1, 3))
-    return NamedTable(columns, dict.fromkeys(columns, "level of 255"), rows=tuple(columns), scale=255.0)
+    return NamedTable(columns, dict.fromkeys(columns, "of 255"), rows=tuple(columns), scale=255.0)
 
 
 def _china_patches() -> NamedTable:
