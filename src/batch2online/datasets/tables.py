@@ -180,6 +180,13 @@ def _diamonds_cut() -> NamedTable:
     return NamedTable(table.columns, table.units, inputs=inputs, label="cut")
 
 
+def _churn() -> NamedTable:
+    frame = real.churn_frame()
+    columns = _of_frame(frame)
+    units = {"tenure": "months", "monthly_charges": "US dollars", "total_charges": "US dollars"}
+    return NamedTable(columns, units, inputs=tuple(name for name in columns if name != "churn"), label="churn")
+
+
 def _shuttle() -> NamedTable:
     values = real.shuttle_values()
     columns = _numbered("x", values[:, :-1])
@@ -227,6 +234,7 @@ TABLES: dict[str, Callable[[], NamedTable]] = {
     "flights_rare": partial(_late, 180),
     "flights_departure": partial(_late, 15, "dep_delay"),
     "diamonds_cut": _diamonds_cut,
+    "churn": _churn,
     "shuttle": _shuttle,
 }
 LABELS = {
@@ -235,6 +243,7 @@ LABELS = {
     "letter": "letter",
     "shuttle": "class",
     "diamonds_cut": "cut",
+    "churn": "churn",
     **dict.fromkeys(["flights_late", "flights_rare", "flights_departure"], "arrival"),
 }
 """Targets of classification by data set."""
