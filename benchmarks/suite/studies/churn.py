@@ -33,7 +33,7 @@ if files:
     print(log_loss(new["churn"] == "Yes", p), roc_auc_score(new["churn"] == "Yes", p))
 rows = pd.concat([pd.read_csv(file) for file in [*files, night]])
 encode = make_column_transformer(
-    (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_include=[object, "str"])),
+    (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
     remainder=StandardScaler(),
 )
 model = make_pipeline(encode, LogisticRegression(max_iter=1000)).fit(rows.drop(columns="churn"), rows["churn"])
