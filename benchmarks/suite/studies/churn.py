@@ -22,7 +22,7 @@ import glob, sys
 import joblib, pandas as pd
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -30,7 +30,7 @@ night, model_file, files = sys.argv[1], sys.argv[2], sys.argv[3:]
 new = pd.read_csv(night)
 if files:
     p = joblib.load(model_file).predict_proba(new)[:, 1]
-    print(log_loss(new["churn"] == "Yes", p), roc_auc_score(new["churn"] == "Yes", p))
+    print(log_loss(new["churn"] == "Yes", p), accuracy_score(new["churn"] == "Yes", p > 0.5))
 rows = pd.concat([pd.read_csv(file) for file in [*files, night]])
 encode = make_column_transformer(
     (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
@@ -42,10 +42,10 @@ joblib.dump(model, model_file)
 TEXT = (
     f"Customers of a telephone company (`--dataset churn`) in random order, {ROWS} a night, and whether they left. "
     "`learn` appends the night to the model of the nights before; the script reads all files so far and fits "
-    "`LogisticRegression`. Processor seconds of a whole process, imports included; log loss and AUC of the night under "
+    "`LogisticRegression`. Processor seconds of a whole process, imports included; log loss and accuracy of the night under "
     "the model of the night before."
 )
-HEADS = ["nights", "learn, s", "script, s", "learn, log loss", "script, log loss", "learn, AUC", "script, AUC"]
+HEADS = ["nights", "learn, s", "script, s", "learn, log loss", "script, log loss", "learn, accuracy", "script, accuracy"]
 FORMATS = {head: ".2f" if head.endswith(" s") else ".3f" for head in HEADS[1:]}
 
 
@@ -65,8 +65,8 @@ def measure(form: Form) -> Iterator[Study]:
                 found = json.loads(said)
                 changes += len(found["changes"])
                 before = found["quality_before"]
-                loss, area = map(float, printed.split())
-                nights.append((seconds, theirs, before["log loss"], loss, before["AUC"], area))
+                loss, accuracy = map(float, printed.split())
+                nights.append((seconds, theirs, before["log loss"], loss, before["accuracy"], accuracy))
     note = f"The model changed {changes} times after the first night; the script's changed in each of them."
     yield Study("Nights of churn", TEXT, HEADS, list(records(np.array(nights))), note, FORMATS)
 
