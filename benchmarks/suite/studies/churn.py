@@ -42,10 +42,11 @@ joblib.dump(model, model_file)
 TEXT = (
     f"Customers of a telephone company (`--dataset churn`) in random order, {ROWS} a night, and whether they left. "
     "`learn` appends the night to the model of the nights before; the script reads all files so far and fits "
-    "`LogisticRegression`. Processor seconds of a whole process, imports included; log loss and accuracy of the night under "
-    "the model of the night before."
+    "`LogisticRegression`. Processor seconds of a whole process, imports included; log loss and accuracy of the night "
+    "under the model of the night before."
 )
-HEADS = ["nights", "learn, s", "script, s", "learn, log loss", "script, log loss", "learn, accuracy", "script, accuracy"]
+MEASURES = ("s", "log loss", "accuracy")
+HEADS = ["nights", *(f"{who}, {measure}" for measure in MEASURES for who in ("learn", "script"))]
 FORMATS = {head: ".2f" if head.endswith(" s") else ".3f" for head in HEADS[1:]}
 
 
