@@ -172,8 +172,8 @@ def class_verdict(
 
     >>> class_verdict((0.08, 0.27), (0.2, 0.6), "no", 10_000)
     "better than guessing, wrong on 8.0 % of rows, where always saying 'no' is wrong on 27.0 %"
-    >>> class_verdict((0.02, 0.02), (0.07, 0.1), "no", 10_000)
-    "wrong on 2.0 % of rows, as is always saying 'no' (2.0 %); its probabilities are better: log loss 30 % lower"
+    >>> class_verdict((0.02, 0.02), (0.1, 0.1), "no", 10_000)
+    "no better than guessing, wrong on 2.0 % of rows, about as often as always saying 'no' (2.0 %)"
     """
     error, other = errors
     noise = 2 * math.sqrt((error * (1 - error) + other * (1 - other)) / max(1, rows))
@@ -187,7 +187,7 @@ def class_verdict(
     gain = 1 - logs[0] / logs[1] if len(logs) == 2 and logs[1] > 0 else 0.0
     better = f"; its probabilities are better: log loss {_percent(gain)} lower" if gain >= 0.005 else ""
     start = "" if better else "no better than guessing, "
-    return f"{start}{own}, as is {saying} ({_percent(other, 1)}){better}"
+    return f"{start}{own}, about as often as {saying} ({_percent(other, 1)}){better}"
 
 
 def explained_verdict(r2: float) -> str:
