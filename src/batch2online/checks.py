@@ -19,6 +19,7 @@ import pickle
 import re
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -898,7 +899,7 @@ def failing_on_call(fit: Callable[..., Any], number: int, exception: type[BaseEx
 
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
     """Make the solver of this model raise in one of the next calls."""
-    problem = type(model._stream.problem)
+    problem = type(model._stream.waited().problem)  # a refit under way is none of the next calls
     return patch.object(problem, "fit", failing_on_call(problem.fit, number, exception))
 
 
@@ -939,6 +940,32 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
 
 
 # -- threads ------------------------------------------------------------------------------------------
+
+
+def slowed(fit: Callable[..., Any]) -> Callable[..., Any]:
+    def slow(*args: Any) -> Any:
+        time.sleep(0.002)
+        return fit(*args)
+
+    return slow
+
+
+@_of_estimators
+def refits_in_the_background_do_not_depend_on_their_speed(case: Case, folder: Path) -> None:
+    """Compare chunks, and refits that take longer than the rows, where the estimator has ``background``."""
+    often = {"refresh": Geometric(1.3), "background": True}
+    if "background" not in case.new().get_params():
+        return
+    whole = learn_pieces(case.new(**often), case.data, [])
+    problem = type(whole._stream.problem)
+    with patch.object(problem, "fit_online", slowed(problem.fit_online)):
+        pieces = learn_pieces(case.new(**often), case.data, CUTS["sevens"](len(case.data[0])))
+        pieces = learn_pieces(saved_and_loaded(pieces, folder) if "save" not in case.lacks else pieces, case.data, [])
+    learn_pieces(whole, case.data, [])
+    assert_same(pieces, whole, case.data[0])
+    late = [event.at - event.fitted_at for event in whole.changes_ if event.fitted_at is not None]
+    assert late, "no model was fitted in the background"
+    assert all(rows > 0 for rows in late), "a model became current before it could be fitted"
 
 
 @_of_estimators

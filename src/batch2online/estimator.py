@@ -251,6 +251,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             and X.dtype == np.float64
             and X.ndim == 2
             and X.flags.c_contiguous
+            and X.flags.aligned
             and len(X) > 0
             and X.shape[1] == self._stream.width
             and self._stream.columns is None
@@ -623,7 +624,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
         refit_cost = engine.problem.refit_cost(history is not None)
-        state = replace(engine.learner, monitor=OrderMonitor.new(engine.width, engine.n_targets))
+        background = getattr(self, "background", False)
+        if not isinstance(background, bool | np.bool_):
+            raise ValueError(f"background must be True or False, got {background!r}.")
+        monitor = OrderMonitor.new(engine.width, engine.n_targets)
+        state = replace(engine.learner, monitor=monitor, background=bool(background))
         if window is not None:
             window = replace(window, checks=CHECKS_PER_WINDOW_MOMENTS) if refit_cost == "moments" else window
             return replace(engine, learner=SlidingWindow.of(state, window, history is not None), history=None)
@@ -1081,7 +1086,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._warn_of_missing(fitted)
 
     def _state(self) -> dict[str, Any]:
-        engine, params = self._check_fitted().whole(), self.get_params(deep=False)
+        engine, params = self._check_fitted().whole().waited(), self.get_params(deep=False)
         if not isinstance(params["random_state"], int | None):
             params["random_state"] = engine.sketch.settings.seed
         names = getattr(self, "feature_names_in_", None)

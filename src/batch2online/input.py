@@ -76,6 +76,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
             row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
             check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
     else:
+        X = X if X.flags.aligned else X.copy()  # sums of misaligned rows may differ in their last bits
         try:
             check_finite(X, "X", names, largest=largest)
         except ValueError as error:

@@ -69,6 +69,8 @@ class ChangeEvent:
         and other fits of estimators measured on the coreset or a sample of it.
     n_fit_rows : int or None
         Rows that the new model was fitted to.
+    fitted_at : int or None
+        With ``background=True``, the number of rows seen when the fit began; None if that is ``at``.
     seconds : float or None
         Time of the fit, if known; it differs from run to run and is not compared.
     coefficients : tuple of (int, float, float) or None
@@ -100,6 +102,7 @@ class ChangeEvent:
     prediction_change: float | None = None
     trial: tuple[Count, float, float] | None = None
     n_fit_rows: int | None = None
+    fitted_at: Count | None = None
     seconds: float | None = field(default=None, compare=False, repr=False)
 
     def validate(self) -> None:
@@ -124,10 +127,11 @@ class ChangeEvent:
     @property
     def reason(self) -> str:
         """Why the model was replaced, as a sentence."""
+        where = f"at {self.at:,} rows" + (f", fitted at {self.fitted_at:,}" if self.fitted_at is not None else "")
         if self.kind == "scheduled":
-            return f"scheduled refresh at {self.at:,} rows" + (self.comparison and f": {self.comparison}")
+            return f"scheduled refresh {where}" + (self.comparison and f": {self.comparison}")
         if self.kind == "loss_increase":
-            return f"recent rows cost more than the first ones under the old model, at {self.at:,} rows"
+            return f"recent rows cost more than the first ones under the old model, {where}"
         if self.kind == "merged":
             return f"merged with {self.rows:,} rows"
         if self.kind == "half_life":

@@ -42,7 +42,7 @@ from batch2online.schema import at_least, at_most, require, require_equal, stora
 from batch2online.sketches.antitone import AntitoneSketch
 from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, check_same, with_settings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.state import Events, StreamState
+from batch2online.state import BACKGROUND_ROWS, Events, StreamState
 from batch2online.warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -288,12 +288,14 @@ class Stream:
     def rows_to_cut(self) -> int:
         """Return the number of rows, including buffered ones, at which the next segment ends.
 
-        It is the next check, the end of a block of ids, so many rows that weights under decay stay within bounds, or
-        the last id.
+        It is the next check, the end of a block of ids, so many rows that weights under decay stay within bounds or
+        that, in the background, no call takes long, or the last id.
         """
         state, start = self.learner.current, self.buffer_id
         block = state.sketch.settings.block
         to_end = min(block - start % block, LARGEST_ID + 1 - start)
+        if state.background:
+            to_end = min(to_end, BACKGROUND_ROWS - start % BACKGROUND_ROWS)
         if state.decay is not None:
             to_end = min(to_end, state.decay.rows_to_cut(start))
         return int(min(self.learner.rows_to_cut(), to_end))
@@ -357,6 +359,13 @@ class Stream:
                     rest = rest[len(some) :]
         new = replace(old, learner=learner, history=history, log=self._logged(events))
         return new.refit("forgotten", rows=len(np.unique(unwanted)))
+
+    def waited(self) -> Stream:
+        """Return the same, once all checks in the background have ended."""
+        for state in self.learner.states:
+            if state.pending is not None:
+                _ = state.pending.decision
+        return self
 
     def tidy(self) -> None:
         """Remove from disk what merging or forgetting has left behind."""

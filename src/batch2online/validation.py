@@ -46,7 +46,7 @@ def check_targets(targets: Any, n: int) -> FloatArray:
     if targets is None:
         return np.empty((n, 0))
     plain = type(targets) is np.ndarray and targets.dtype == np.float64 and targets.flags.c_contiguous
-    array = targets if plain else _as_doubles(targets, "y")
+    array = targets if plain and targets.flags.aligned else _as_doubles(targets, "y")
     if array.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions, got {array.ndim}.")
     if len(array) != n:
@@ -130,7 +130,7 @@ def _as_doubles(values: Any, what: str) -> FloatArray:
         raise ValueError(f"Complex data not supported: {what} has dtype {array.dtype}.")
     if array.dtype.kind not in "fiub":
         array = _converted(array, what)
-    return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array.astype(np.float64)
+    return np.require(array, np.float64, ["C", "A"]) if array.ndim else array.astype(np.float64)
 
 
 def _converted(array: Any, what: str) -> FloatArray:

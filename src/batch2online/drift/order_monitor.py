@@ -96,13 +96,14 @@ class OrderVerdict:
         return "order looks random" if self.ranked else "too few rows to tell whether their order is random"
 
 
-MOST_BYTES = 2**20
-"""Bytes of pending scores at which they are packed; bets are made if packed ones take twice as much."""
+MOST_BYTES, MOST_PACKED_BYTES = 2**17, 2**21
+"""Bytes of pending scores at which they are packed, and of packed ones at which bets are made on the first of them."""
 
-MOST_PARTS = 2**8
+MOST_PARTS = 2**4
+"""Parts of scores at which they are packed."""
 
-_TOGETHER = 2**14
-"""Approximate number of rows that are packed together."""
+_TOGETHER = 2**10
+"""Approximate number of rows that are packed together, at most: bets on them are made in one call."""
 
 
 class IdRun(NamedTuple):
@@ -142,9 +143,14 @@ class PendingScores:
     seed: int
     total: int
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether values are bins."""
+        return bool(self.values.dtype == np.uint8)
+
     def bins(self) -> ByteArray:
         """Return the bins of the scores of these rows, (K, n)."""
-        return self.values if self.values.dtype == np.uint8 else self.reference.bins(self.values)
+        return self.values if self.is_packed else self.reference.bins(self.values)
 
     def uniforms(self) -> FloatArray:
         """Return the uniforms of rows, which break ties."""
@@ -176,30 +182,39 @@ def runs_of(number: int, ids: IntArray) -> tuple[IdRun, ...]:
 
 
 def is_large(parts: tuple[PendingScores, ...]) -> bool:
-    """Return whether pending scores should be packed."""
-    return len(parts) > MOST_PARTS or (bool(parts) and parts[-1].total > MOST_BYTES)
+    """Return whether pending scores should be packed; the last ones are not."""
+    are_many = len(parts) > MOST_PARTS and not parts[-MOST_PARTS].is_packed
+    return are_many or (bool(parts) and parts[-1].total > MOST_BYTES)
 
 
 def packed(parts: tuple[PendingScores, ...]) -> tuple[PendingScores, ...]:
     """Return the pending scores as bins, in batches of one reference model."""
-    groups = groupby(parts, key=lambda part: (id(part.reference), part.seed))
-    return tuple(_as_one(own) for _, group in groups for own in _batches(group))
+    groups = groupby(parts, key=lambda part: (part.is_packed, id(part.reference), part.seed))
+    batches = (own for (is_packed, _, _), group in groups for own in (_each(group) if is_packed else _batches(group)))
+    return tuple(map(_as_one, batches))
+
+
+def _each(parts: Iterable[PendingScores]) -> list[list[PendingScores]]:
+    return [[part] for part in parts]
 
 
 def _batches(parts: Iterable[PendingScores]) -> list[list[PendingScores]]:
     """Return the parts in batches of enough rows each, except for the last."""
     batches: list[list[PendingScores]] = [[]]
+    rows = 0
     for part in parts:
         batches[-1].append(part)
-        if sum(each.values.shape[1] for each in batches[-1]) >= _TOGETHER:
+        rows += part.values.shape[1]
+        if rows >= _TOGETHER:
             batches.append([])
+            rows = 0
     return [batch for batch in batches if batch]
 
 
 def _as_one(parts: list[PendingScores]) -> PendingScores:
-    if len(parts) == 1 and parts[0].values.dtype == np.uint8:
+    if parts[0].is_packed:
         return parts[0]
-    bins = np.concatenate([part.bins() for part in parts], axis=1)
+    bins = parts[0].reference.bins(np.concatenate([part.values for part in parts], axis=1))
     return replace(parts[0], values=bins, runs=_joined([run for part in parts for run in part.runs]), total=0)
 
 
@@ -337,9 +352,13 @@ class OrderMonitor:
         return monitor._packed() if is_large(monitor.pending) else monitor
 
     def _packed(self) -> OrderMonitor:
-        """Return the monitor with packed scores, and with bets made if they are too large even so."""
-        new = replace(self, pending=packed(self.pending))
-        return new.with_bets() if sum(part.values.nbytes for part in new.pending) > 2 * MOST_BYTES else new
+        """Return the monitor with packed scores, and with bets made on the first ones if they are too large even so."""
+        pending = packed(self.pending)
+        excess, first = sum(part.values.nbytes for part in pending) - MOST_PACKED_BYTES, 0
+        while excess > 0:
+            excess -= pending[first].values.nbytes
+            first += 1
+        return replace(self._with_bets_on(pending[:first]) if first else self, pending=pending[first:])
 
     def _observe(self, rows: Rows, seed: int) -> OrderMonitor:
         """Return the monitor after rows up to the next fit of a reference model."""
@@ -371,10 +390,14 @@ class OrderMonitor:
 
     def with_bets(self) -> OrderMonitor:
         """Return the monitor with bets made on all pending scores; the result is the same whenever that happens."""
-        monitor = replace(self, pending=()) if self.pending else self
-        for part in self.pending:
-            monitor = (monitor._with_new_ranks() if part.is_first else monitor)._bet(part)
+        monitor = replace(self._with_bets_on(self.pending), pending=()) if self.pending else self
         return monitor._with_new_ranks() if self.rows in _REFERENCES_AT else monitor
+
+    def _with_bets_on(self, parts: Iterable[PendingScores]) -> OrderMonitor:
+        monitor = self
+        for part in parts:
+            monitor = (monitor._with_new_ranks() if part.is_first else monitor)._bet(part)
+        return monitor
 
     def _with_new_ranks(self) -> OrderMonitor:
         """Return the monitor that ranks further rows among themselves alone."""

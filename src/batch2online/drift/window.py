@@ -20,7 +20,7 @@ from batch2online.history import History
 from batch2online.rows import Rows, all_ones, check_ascending, check_ids, check_width
 from batch2online.schema import at_least, require, require_equal, storable
 from batch2online.sketches.base import Snapshot
-from batch2online.state import Events, StepInfo, StreamState, check, learn, merge, refit, schedule, score
+from batch2online.state import Events, StepInfo, StreamState, check, learn, merge, refit, score
 
 CHECKS_PER_WINDOW, CHECKS_PER_WINDOW_MOMENTS = 4, 16
 """Refresh checks per window, at least; the latter for models that are fitted from moments."""
@@ -178,9 +178,9 @@ class SlidingWindow:
         window = self.window.after(rows, losses if all_ones(rows.weights) else losses * rows.weights)
         new = replace(self, current=learn(state, rows, scores), window=window)
         if new.rows_to_cut() == 0:
-            new = new._slid()
+            new = new._slid() if state.pending is None else new
             state, events = check(new.current, new._history)
-            new = replace(new, current=schedule(state))
+            new = replace(new, current=state)
         return new, StepInfo(scores, events)
 
     def _slid(self) -> SlidingWindow:

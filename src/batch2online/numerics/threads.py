@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -41,27 +42,44 @@ def _openmp_libraries(n_modules: int) -> list[Any]:
     return list(ThreadpoolController().select(user_api="openmp").lib_controllers)
 
 
+class _Limit:
+    """The limit of one thread of libraries whose setting is that of the process: it holds until the last user ends."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Start without users, as the child of a fork does."""
+        self._lock, self._users = Lock(), 0
+        self._before: list[tuple[Any, int]] = []
+
+    def enter(self, libraries: list[Any]) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                counts = [(library, library.get_num_threads()) for library in libraries]
+                self._before = [(library, count) for library, count in counts if count != 1]
+                for library, _ in self._before:
+                    library.set_num_threads(1)
+
+    def exit(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                for library, count in self._before:
+                    library.set_num_threads(count)
+
+
+_blas_limit = _Limit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_blas_limit.begin)
+
+
 @contextmanager
 def one_openmp_thread() -> Iterator[None]:
     """Limit OpenMP to one thread, in which estimators like boosters are fitted and predict; also a decorator."""
-    with _limited([] if _is_set() else _openmp_libraries(len(sys.modules))):
-        yield
-
-
-@contextmanager
-def one_thread(columns: int | None = None) -> Iterator[None]:
-    """Limit BLAS to one thread, for rows of so many columns or for any other work; also a decorator."""
-    is_small = columns is not None and columns <= _FEW_COLUMNS
-    with _limited(_blas_libraries() if is_small or not _is_set() else []):
-        yield
-
-
-@contextmanager
-def _limited(libraries: list[Any]) -> Iterator[None]:
-    before = [library.get_num_threads() for library in libraries]
-    if all(count == 1 for count in before):
-        yield
-        return
+    libraries = [] if _is_set() else _openmp_libraries(len(sys.modules))
+    before = [library.get_num_threads() for library in libraries]  # each thread has its own number
     try:
         for library in libraries:
             library.set_num_threads(1)
@@ -69,3 +87,17 @@ def _limited(libraries: list[Any]) -> Iterator[None]:
     finally:
         for library, count in zip(libraries, before, strict=True):
             library.set_num_threads(count)
+
+
+@contextmanager
+def one_thread(columns: int | None = None) -> Iterator[None]:
+    """Limit BLAS to one thread, for rows of so many columns or for any other work; also a decorator."""
+    is_small = columns is not None and columns <= _FEW_COLUMNS
+    if not is_small and _is_set():
+        yield
+        return
+    _blas_limit.enter(_blas_libraries())
+    try:
+        yield
+    finally:
+        _blas_limit.exit()

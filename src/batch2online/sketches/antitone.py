@@ -254,7 +254,7 @@ class AntitoneSketch(Sketch):
             self._add_candidates(self._chosen_of(rows, words))
             return
         self._fresh = (*self._fresh, Candidates(copied(rows), words, ones(len(rows))))
-        if len(self._fresh) >= _MANY_PARTS or 2 * sum(map(len, self._fresh)) >= block:
+        if len(self._fresh) >= _MANY_PARTS or 8 * sum(map(len, self._fresh)) >= block:
             self._choose()
 
     def _words(self, ids: IntArray) -> WordArray:

@@ -124,6 +124,9 @@ class BatchToOnline(Labelled):
         Fit to this many of the last rows alone, which are stored. None is all rows.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
+    background : bool, default False
+        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
+        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -183,6 +186,7 @@ class BatchToOnline(Labelled):
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        background: bool = False,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -199,6 +203,7 @@ class BatchToOnline(Labelled):
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.background = background
         self.first_id = first_id
         self.random_state = random_state
 

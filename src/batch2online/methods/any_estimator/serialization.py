@@ -220,7 +220,7 @@ def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
     if encoding.schema is not None:
         encoding = encoding.within(stream.held_rows())
         state |= {"schema": encoding.schema, "strings": encoding.strings}
-    learner = stream.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
+    learner = stream.learner.map(lambda each: _with_others(replace(each, model=rows_of(each.model)), rows_of))
     learner = learner.map(lambda each: replace(each, problem=None))
     state |= {"stream": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
     return state | {"params": {name: spec_of(value) for name, value in state["params"].items()}}
@@ -245,7 +245,8 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
     """Return a stream in which the rows that a file holds are replaced by the models fitted on them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
-    that were replaced and are still scored beside their successors, are fitted when they are first used.
+    that were replaced and are still scored beside their successors or are not current yet, are fitted when they are
+    first used.
     """
     problem, learner, current = stream.problem, stream.learner, stream.current
     expected, has_table = problem.warm_up(), problem.encoding.schema is not None
@@ -260,19 +261,22 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
     with nullcontext() if may_fit else without_fitting():
         model = None if current.model is None else _restored_model(problem, current.model, content, trust, may_fit)
         learner = learner.map(lambda each: replace(each, model=model if each is current else later(each.model)))
-        learner = learner.map(lambda each: _with_former(each, later))
+        learner = learner.map(lambda each: _with_others(each, later))
         learner = _with_references(
             learner, lambda each, rows: each.model if problem.same(each.model, rows) else later(rows)
         )
     return replace(stream, learner=learner)
 
 
-def _with_former(state: StreamState, change: Callable[[Any], Any]) -> StreamState:
-    """Return a state with another form of the model that was replaced, and is still scored beside its successor."""
-    benefit = state.refresh.benefit
-    if benefit is None:
-        return state
-    return replace(state, refresh=replace(state.refresh, benefit=replace(benefit, former=change(benefit.former))))
+def _with_others(state: StreamState, change: Callable[[Any], Any]) -> StreamState:
+    """Return a state with another form of the model that is scored beside its successor, and of one not current yet."""
+    benefit, pending = state.refresh.benefit, state.pending
+    if benefit is not None:
+        state = replace(state, refresh=replace(state.refresh, benefit=replace(benefit, former=change(benefit.former))))
+    if pending is not None:
+        decision = pending.decision
+        state = replace(state, pending=pending.with_decision(replace(decision, model=change(decision.model))))
+    return state
 
 
 def _with_references(learner: Any, change: Callable[[StreamState, Any], Any]) -> Any:

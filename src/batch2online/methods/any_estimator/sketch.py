@@ -128,6 +128,23 @@ class PilotSamplingSketch(AntitoneSketch):
             new.parts, new.n_unthinned = (Candidates(_with_scores(rows, scores), words, ones(len(words))),), 0
         return new
 
+    def hands_over(self, has_new_model: bool) -> bool:
+        """Return whether there is a new score scaling."""
+        return has_new_model
+
+    def continued(self, earlier: Self) -> Self:
+        """Return the sketch with the size and the score scaling of an earlier one, and while all rows are kept with
+        the scores that these have there.
+        """
+        new = self if earlier.settings.size == self.settings.size else self.with_size(earlier.settings.size)
+        new = new._copy()
+        new.gauge = earlier.gauge
+        if self.is_complete and earlier.is_complete:
+            first, own = earlier._candidates(), self._candidates()
+            since = own[own.rows.ids > first.rows.ids.max(initial=-1)]
+            new.parts, new.n_unthinned = (Candidates.joined([first, since]),), 0
+        return new
+
     def with_size(self, size: float) -> Self:
         new = super().with_size(size)
         new.constant, new.statistics = size, replace(self.statistics, size=size)

@@ -1,0 +1,469 @@
+"""Checks in the background: what becomes current at which row depends on row counts alone."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from functools import cache, partial
+from itertools import pairwise
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from batch2online import (
+    BatchToOnline,
+    Durable,
+    OnlineClassifier,
+    OnlineClustering,
+    OnlineLowRank,
+    OnlineRegression,
+    load,
+    state,
+)
+from batch2online.background import Task
+from batch2online.checks import state as bytes_of
+from batch2online.numerics import threads
+from batch2online.refresh import EveryStep, Geometric, Lazy
+from batch2online.rows import Rows, ones
+from batch2online.state import BACKGROUND_ROWS, apply, check, decide, learn, score
+
+N = 1_400
+SUBJECTS = {
+    "regression": OnlineRegression,
+    "every row": partial(OnlineRegression, refresh=EveryStep()),
+    "kept models": partial(OnlineRegression, refresh=Lazy(growth=1.2)),
+    "half-life": partial(OnlineRegression, half_life=200),
+    "selected half-life": partial(OnlineRegression, half_life="auto"),
+    "window": partial(OnlineRegression, window=300),
+    "classifier": partial(OnlineClassifier, refresh=Geometric(1.3)),
+    "small classifier": partial(OnlineClassifier, coreset_size=150),
+    "half-life of a classifier": partial(OnlineClassifier, coreset_size=150, half_life=200),
+    "low rank": partial(OnlineLowRank, 2, refresh=Geometric(1.3)),
+    "clustering": partial(OnlineClustering, 3, coreset_size=100),
+    "half-life of clusters": partial(OnlineClustering, 3, coreset_size=100, half_life=300),
+    "bounded clustering": partial(OnlineClustering, 3, coreset_size=100, history="coreset"),
+    "wrapped": partial(BatchToOnline, Ridge(), coreset_size=150),
+    "complete wrapped": partial(BatchToOnline, Ridge()),
+}
+SLOW = ("wrapped", "selected half-life", "window", "half-life of clusters")
+
+
+def subjects(*names):
+    marked = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
+    return pytest.mark.parametrize("name", marked)
+
+
+every_subject = subjects(*SUBJECTS)
+some_subjects = subjects("regression", "classifier", "clustering", "selected half-life")
+
+
+@cache
+def rows_and_targets():
+    rng = np.random.default_rng(5)
+    group = rng.integers(3, size=(N, 1))
+    X = rng.normal(size=(N, 4)) + 4 * group * [1, -1, 0.5, 0]
+    y = X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=N)
+    y[N // 2 :] += X[N // 2 :, 0]
+    return X, y
+
+
+@pytest.fixture
+def data():
+    return rows_and_targets()
+
+
+def new(name, **settings):
+    return SUBJECTS[name](**{"random_state": 3, "background": True} | settings)
+
+
+def learned(model, data, cuts):
+    X, y = data
+    y = {OnlineClassifier: np.where(y > 1, "high", "low")}.get(type(model), y)
+    has_targets = not isinstance(model, OnlineClustering | OnlineLowRank)
+    for start, stop in pairwise(cuts):
+        model.partial_fit(X[start:stop], y[start:stop] if has_targets else None)
+    return model
+
+
+@cache
+def last_pending(name):
+    """Return the last of some row counts at which a check is in the background."""
+    model, found = new(name), 0
+    for stop in range(40, N, 40):
+        learned(model, rows_and_targets(), [stop - 40, stop])
+        if any(each.pending is not None for each in model._stream.learner.states):
+            found = stop
+    return found
+
+
+def delayed(seed):
+    """Return a context in which each decision takes some time, of no more than a few milliseconds."""
+    rng, lock = np.random.default_rng(seed), threading.Lock()
+
+    def slow(*args):
+        with lock:
+            seconds = rng.choice([0.0, 0.001, 0.004])
+        time.sleep(seconds)
+        return decide(*args)
+
+    return patch.object(state, "decide", slow)
+
+
+# -- the rule ------------------------------------------------------------------------------------------
+
+
+@every_subject
+def test_chunks_and_delays_do_not_matter(name, data):
+    whole = bytes_of(learned(new(name), data, [0, N]))
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        cuts = [0, *np.unique(rng.integers(1, N, size=30)).tolist(), N]
+        with delayed(seed):
+            assert bytes_of(learned(new(name), data, cuts)) == whole
+
+
+def by_the_rule(model, X, y):
+    """Return the state after all rows and the changes, with checks decided at once and applied where the rule says."""
+    model._prepare(X[:1], y[:1], None)  # makes the stream
+    now, history, at, decision, due, events = model._stream.learner, None, 0, None, 0, []
+    while at < len(X):
+        stop = min(due if decision else now.refresh.next_check, at - at % BACKGROUND_ROWS + BACKGROUND_ROWS, len(X))
+        rows = Rows(X[at:stop], y[at:stop, None], ones(stop - at), np.arange(at, stop))
+        now, scores = score(now, rows)
+        now, at = learn(now, rows, scores), stop
+        if decision is not None and at == due:
+            now, found = apply(now, decision, history)
+            events += found
+            following = max(due + 1, now.policy.next_check(decision.at, now.refresh.n_kept))
+            now, decision = state._refreshed(now, next_check=following), None
+        elif decision is None and at == now.refresh.next_check:
+            if now.has_model:
+                decision, due = decide(now, history), at + math.ceil(at / 20)
+            else:
+                now, _ = check(now, history)
+    return now, events
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"refresh": Geometric(1.2)},
+        {"refresh": EveryStep()},
+        {"refresh": Lazy(growth=1.05), "solve": "coreset", "coreset_size": 100},
+        {"loss": "huber", "coreset_size": 100},
+        {"loss": "huber", "alpha": 0.1, "refresh": Geometric(1.4)},
+    ],
+    ids=str,
+)
+def test_models_and_losses_are_those_that_the_rule_says(settings, data):
+    X, y = data
+    expected, events = by_the_rule(OnlineRegression(random_state=3, **settings), X, y)
+    model = learned(new("regression", **settings), data, [0, 100, 333, N])
+    assert len(events) > 3
+    assert [(event.at, event.fitted_at) for event in model.changes_] == [(e.at, e.fitted_at) for e in events]
+    assert all(event.at - event.fitted_at == math.ceil(event.fitted_at / 20) for event in model.changes_)
+    assert [event.cost_after for event in model.changes_] == [event.cost_after for event in events]
+    found = model._view().current
+    assert found.problem.same(found.model, expected.model)
+    assert found.loss == expected.loss
+
+
+def test_a_change_says_when_it_was_fitted(data):
+    event = learned(new("regression", refresh=Geometric(1.5)), data, [0, N]).changes_[-1]
+    assert f"at {event.at:,} rows, fitted at {event.fitted_at:,}" in event.reason
+
+
+@pytest.mark.parametrize(("name", "longest"), [("half-life", 10), ("window", 4)])
+def test_the_delay_is_short_where_old_rows_lose_weight(name, longest, data):
+    delays = [event.at - event.fitted_at for event in learned(new(name), data, [0, N]).changes_]
+    assert 0 < max(delays) <= longest
+
+
+def test_without_background_there_is_no_delay(data):
+    model = learned(new("regression", background=False), data, [0, N])
+    assert model.changes_
+    assert all(event.fitted_at is None for event in model.changes_)
+
+
+def test_background_must_be_true_or_false(data):
+    with pytest.raises(ValueError, match="background must be True or False, got 'yes'"):
+        learned(new("regression", background="yes"), data, [0, 10])
+
+
+# -- copies and files ----------------------------------------------------------------------------------
+
+
+def saved(model, folder):
+    model.save(folder / "model.b2o")
+    return load(folder / "model.b2o", refit=True)
+
+
+COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda model: pickle.loads(pickle.dumps(model))}
+
+
+@every_subject
+def test_copies_and_files_hold_a_check_under_way(name, data, tmp_path):
+    whole = bytes_of(learned(new(name), data, [0, N]))
+    at = last_pending(name)
+    with delayed(0):
+        model = learned(new(name), data, [0, at])
+        for make in (*COPIES.values(), partial(saved, folder=tmp_path)):
+            twin = make(model)
+            assert any(each.pending is not None for each in twin._stream.learner.states)
+            assert bytes_of(learned(twin, data, [at, N])) == whole
+
+
+@some_subjects
+def test_a_durable_model_is_restored_with_its_check(name, data, tmp_path):
+    at = last_pending(name)
+    whole = bytes_of(learned(new(name), data, [0, N]))
+    durable = Durable(tmp_path / "model.b2o", new(name))
+    learned_by = partial(_learn_durably, data=data)
+    learned_by(durable, [0, at - 10])
+    durable.checkpoint()
+    learned_by(durable, [at - 10, at])
+    durable._session.abandon()  # as a process that dies: the rows since the checkpoint are learned again
+    with Durable(tmp_path / "model.b2o") as again:
+        assert again.reopened.replayed == 10
+        learned_by(again, [at, N])
+        assert bytes_of(copy.deepcopy(again.model)) == whole
+
+
+def test_a_durable_model_with_a_refit_that_fails_can_be_opened(data, tmp_path):
+    at = last_pending("regression")
+
+    def failing(now, history):
+        if now.n_learned > at - 80:
+            raise ArithmeticError("no fit")
+        return decide(now, history)
+
+    with patch.object(state, "decide", failing):
+        with Durable(tmp_path / "model.b2o", new("regression")) as durable:
+            _learn_durably(durable, [0, 10, at], data)
+        assert isinstance(durable.checkpoint_error, ArithmeticError)
+        with Durable(tmp_path / "model.b2o") as again:
+            with pytest.raises(ArithmeticError, match="no fit"):
+                _learn_durably(again, [at, N], data)
+            assert again.n_seen_ == at
+    with Durable(tmp_path / "model.b2o") as again:
+        _learn_durably(again, [at, N], data)
+        assert bytes_of(copy.deepcopy(again.model)) == bytes_of(learned(new("regression"), data, [0, N]))
+
+
+def _learn_durably(durable, cuts, data):
+    X, y = data
+    y = np.where(y > 1, "high", "low") if isinstance(durable.model, OnlineClassifier) else y
+    has_targets = not isinstance(durable.model, OnlineClustering)
+    for start, stop in pairwise(cuts):
+        durable.partial_fit(X[start:stop], y[start:stop] if has_targets else None)
+
+
+def test_a_history_on_disk_is_read_in_the_background(data, tmp_path):
+    at_once = learned(new("clustering"), data, [0, N])
+    on_disk = learned(new("clustering", history=tmp_path), data, range(0, N + 1, 20))
+    assert np.array_equal(at_once.cluster_centers_, on_disk.cluster_centers_)
+    assert at_once.changes_ == on_disk.changes_
+
+
+def test_a_forged_check_is_refused(data, tmp_path):
+    at = last_pending("regression")
+    model = learned(new("regression"), data, [0, at])
+    pending = model._stream.learner.pending
+    forged = {
+        "due": state.Pending(pending.due + 1, Task.ended(pending.decision)),
+        "pending": pending.with_decision(state.replace(pending.decision, at=pending.due)),
+        "n_fit_rows": pending.with_decision(state.replace(pending.decision, is_replaced=True, n_fit_rows=None)),
+    }
+    for word, each in forged.items():
+        twin = copy.deepcopy(model)
+        twin._stream = twin._stream.map(lambda now, each=each: state.replace(now, pending=each))
+        twin.save(tmp_path / "forged.b2o")
+        with pytest.raises(ValueError, match=word):
+            load(tmp_path / "forged.b2o")
+
+
+# -- acts that fit afresh --------------------------------------------------------------------------------
+
+
+@some_subjects
+def test_merging_forgetting_and_fitting_drop_a_check(name, data):
+    at, kept = last_pending(name), {} if name == "clustering" else {"keep_history": True}
+    acts = [lambda model: model.merge(learned(new(name, first_id=N, **kept), data, [0, 60])), lambda m: m.forget([3])]
+    for act in acts:
+        model = act(learned(new(name, **kept), data, [0, at]))
+        assert model._stream.current.pending is None
+        learned(model, data, [at, N])
+    X, y = data
+    targets = np.where(y > 1, "high", "low") if name == "classifier" else None if name == "clustering" else y
+    fitted = learned(new(name), data, [0, at]).fit(X, targets)
+    assert fitted._stream.current.pending is None
+    assert bytes_of(fitted) == bytes_of(new(name).fit(X, targets))
+
+
+def test_set_params_is_refused_as_ever(data):
+    at = last_pending("regression")
+    model = learned(new("regression"), data, [0, at]).set_params(background=False)
+    with pytest.raises(ValueError, match="background was changed"):
+        learned(model, data, [at, N])
+    assert bytes_of(learned(model.set_params(background=True), data, [at, N])) == bytes_of(
+        learned(new("regression"), data, [0, N])
+    )
+
+
+# -- errors, readers, processes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
+def test_an_error_reaches_the_caller_where_the_outcome_is_due(error, data):
+    whole, X, y = bytes_of(learned(new("regression"), data, [0, N])), *data
+    model, failures = new("regression"), []
+
+    def failing(*args):
+        if threading.current_thread() is not threading.main_thread() and not failures:
+            failures.append(args[0].n_learned)
+            raise error("no fit")
+        return decide(*args)
+
+    with patch.object(state, "decide", failing):
+        for row in range(N):
+            try:
+                model.partial_fit(X[row : row + 1], y[row : row + 1])
+            except error:
+                (at,) = failures
+                assert row + 1 == at + math.ceil(at / 20)
+                assert model.n_seen_ == row
+                model.partial_fit(X[row : row + 1], y[row : row + 1])
+    assert failures
+    assert bytes_of(model) == whole
+
+
+def test_readers_never_wait(data):
+    at, release = last_pending("classifier"), threading.Event()
+    expected = learned(new("classifier"), data, [0, at])
+
+    def waiting(*args):
+        release.wait()
+        return decide(*args)
+
+    model = learned(new("classifier"), data, [0, at - 80])
+    model._stream.waited()
+    with patch.object(state, "decide", waiting):
+        learned(model, data, [at - 80, at])
+        assert model._stream.learner.pending is not None
+        for reader in (model, expected):
+            found = (
+                reader.predict_proba(data[0][:5]).tolist(),
+                reader.regret_,
+                reader.changes_,
+                reader.coreset_.ids.tolist(),
+                reader.metrics_,
+            )
+            first = found if reader is model else first  # noqa: F821
+        assert not release.is_set()
+        release.set()
+    assert first == found
+    model._stream.waited()
+
+
+def test_a_check_reads_the_rows_before_it_alone(data):
+    """Rows that are appended while the thread reads the history belong to later checks."""
+    whole = learned(new("clustering"), data, [0, N])
+
+    def late(now, history):
+        time.sleep(0.005)
+        assert len(history) == now.n_learned
+        return decide(now, history)
+
+    with patch.object(state, "decide", late):
+        model = learned(new("clustering"), data, range(0, N + 1, 7))
+    assert np.array_equal(model.cluster_centers_, whole.cluster_centers_)
+
+
+PROGRAM = """
+import os, sys, threading, time
+import numpy as np
+from batch2online import OnlineRegression, state
+decide = state.decide
+def slow(*args):
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(60)
+    return decide(*args)
+state.decide = slow
+X = np.random.default_rng(0).normal(size=(2_000, 3))
+model = OnlineRegression(random_state=0, background=True)
+for row in range(1_999):
+    if model.__sklearn_is_fitted__() and model._stream.learner.pending is not None:
+        break
+    model.partial_fit(X[row : row + 1], X[row : row + 1, 0])
+"""
+FORK = """
+due = model._stream.learner.pending.due
+if os.fork() == 0:
+    model.partial_fit(X[row:due], X[row:due, 0])
+    print(model._stream.learner.pending is None, len(model.coef_))
+    sys.stdout.flush()
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "printed"), [("", ""), pytest.param(FORK, "True 3")], ids=["exit", "fork"])
+def test_threads_end_with_their_process(program, printed):
+    if program and not hasattr(os, "fork"):
+        pytest.skip("no fork")
+    ended = subprocess.run([sys.executable, "-c", PROGRAM + program], capture_output=True, text=True, timeout=40)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == printed
+
+
+# -- settings of the process ---------------------------------------------------------------------------------
+
+
+def test_the_switch_interval_is_restored():
+    before, started, release = sys.getswitchinterval(), threading.Event(), threading.Event()
+
+    def compute():
+        started.set()
+        release.wait()
+        return sys.getswitchinterval()
+
+    tasks = [Task(compute), Task(compute)]
+    started.wait()
+    release.set()
+    assert all(task.result() < before for task in tasks)
+    deadline = time.monotonic() + 10
+    while sys.getswitchinterval() != before and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert sys.getswitchinterval() == before
+
+
+class Library:
+    """A library whose number of threads is that of the process."""
+
+    count = 4
+
+    def get_num_threads(self):
+        return self.count
+
+    def set_num_threads(self, count):
+        self.count = count
+
+
+def test_one_thread_holds_until_the_last_user_ends():
+    limit, library = threads._Limit(), Library()
+    limit.enter([library])
+    limit.enter([library])
+    limit.exit()
+    assert library.count == 1
+    limit.exit()
+    assert library.count == 4
