@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Counts, Timings, counted
 from batch2online.rows import Rows, check_ids, check_width
-from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable, stores
+from batch2online.schema import Count, above, at_least, finite, replace, require, require_equal, storable, stores
 from batch2online.sketches.base import RowSource, Sketch, Snapshot
 from batch2online.warm_up import WarmUp
 
@@ -114,6 +114,8 @@ class RefreshState:
         The coreset at the last check, for policies that compare it.
     budget : float or None
         Seconds of refits for a million rows, at most.
+    in_time : bool
+        Whether rows were found not to come in random order, so that a policy that measures refits more often.
     """
 
     next_check: int
@@ -122,6 +124,7 @@ class RefreshState:
     benefit: RefitBenefit | None = None
     last_coreset: tuple[Any, ...] | None = None
     budget: float | None = None
+    in_time: bool = False
 
 
 @storable
@@ -678,12 +681,19 @@ def learn(state: StreamState, rows: Rows, scores: Scores | None) -> StreamState:
 
 
 def schedule(state: StreamState, at: int | None = None, last: int | None = None) -> StreamState:
-    """Return the state with the row count of the next check: the policy's, or sooner where old rows lose weight.
+    """Return the state with the row count of the next check.
 
-    ``last`` is that of the last check, by default all rows learned.
+    It is that of the policy, or sooner where old rows lose weight or rows do not come in random order. ``last`` is that
+    of the last check, by default all rows learned.
     """
-    last = state.n_learned if last is None else last
-    at = state.policy.next_check(last, state.refresh.n_kept) if at is None else at
+    last, policy = state.n_learned if last is None else last, state.policy
+    if isinstance(policy, Measured) and not state.refresh.in_time and state.monitor is not None:
+        monitor = state.monitor.with_bets()
+        state = _refreshed(replace(state, monitor=monitor), in_time=monitor.alarm is not None)
+    if isinstance(policy, Measured) and state.refresh.in_time:
+        at = policy.in_time().next_check(last)
+    elif at is None:
+        at = policy.next_check(last, state.refresh.n_kept)
     if state.max_step is not None:
         at = min(at, last + state.max_step)
         on_grid = at - at % CHECK_GRID
@@ -698,13 +708,18 @@ def skip_checks(state: StreamState) -> StreamState:
     """
     assert state.origin is not None
     at, n, longest = state.refresh.next_check, state.last_id + 1 - state.origin, state.max_step
+    policy = state.policy
+    if at <= n and policy.growth <= 1:
+        last = max(policy.decided_start(), n // policy.rows * policy.rows)
+        ahead = math.inf if longest is None else longest * (1 + (n - last) // longest)
+        at = int(min(policy.next_check(n), last + ahead))
     while at <= n:
-        step = state.policy.next_check(at) - at
+        step = policy.next_check(at) - at
         if longest is not None and step >= 2 * longest:  # all further ones are longer than this one's half
             step = longest * (1 + (n - at) // longest)
         elif longest is not None:
             step = min(step, longest)
-        at = n + 1 if state.policy.growth <= 1 else at + step
+        at += step
     return _refreshed(state, next_check=at)
 
 
@@ -782,7 +797,7 @@ def decide(state: StreamState, history: History | None) -> Decision:
     problem, policy, n = state.problem, state.policy, state.n_learned
     bound = problem.lower_bound(data)
     before = None if bound is None else problem.cost(state.model, data)
-    degrees = problem.degrees_of_freedom(state.model, data)
+    degrees = problem.degrees_of_freedom(state.model, data) if policy.compares_costs else 0.0
     noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before is not None and before <= tolerance * bound:
@@ -871,7 +886,7 @@ def can_skip(state: StreamState, data: Snapshot) -> bool:
 
 def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState:
     """Store the statistics that :func:`can_skip` needs, unless old rows are forgotten or losses are negative."""
-    if not state.policy.floor > 0 or state.max_step is not None:
+    if not state.policy.skips_checks or state.max_step is not None:
         return state
     totals = state.sketch.totals
     if not (cost > 0 and state.loss >= 0):
@@ -892,7 +907,7 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
-    size = state.problem.n_fit_rows(data, state.model)
+    size, policy = state.problem.n_fit_rows(data, state.model), policy.in_time() if state.refresh.in_time else policy
     trigger = policy.trigger(benefit, state.n_learned, size, state.max_step)
     return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
@@ -919,7 +934,7 @@ def fit_first(state: StreamState, rows: RowSource | None, fit: Callable[[Snapsho
     state = adopt(state, new.model, state.problem.piloted(state.sketch, new.model, data))
     state = replace(state, has_model=True, warm_up=None)
     data = Snapshot(state.sketch, rows)
-    if state.policy.floor > 0:
+    if state.policy.skips_checks:
         state = record_fit(state, state.problem.cost(state.model, data), 1.0)
     state = start_benefit(state, new.n_rows, None)
     return compare_coreset(state, data)[0] if state.policy.on_coreset_change else state
