@@ -933,6 +933,7 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
     rows, targets, weights = case.data
     model = learn_pieces(case.new(**case.history), case.data, [])
     other = learn_pieces(case.new(first_id=1000, **case.history), case.data, [])
+    other._stream.waited()
     acts: list[Callable[[], Any]] = [lambda: model.merge(other), lambda: model.fit(rows, targets, weights)]
     if "forget" not in case.lacks:
         acts.append(lambda: model.forget([3, 100]))
