@@ -45,6 +45,11 @@ GROUPS = {
         "so. Before each run on real rows, as much memory as they take is allocated and freed; otherwise the first "
         "allocation on a virtual machine would slow down learners that store rows.",
     ),
+    "many clusters": (
+        "Many clusters and wide rows",
+        "Chunks of 1,000, both losses tracked. Synthetic rows of 200 clusters that overlap, with standard deviations "
+        "that decay like 1 / sqrt(j); and pixels.",
+    ),
     "doublings": (
         "Comparison with refits from moments at doublings",
         "Real rows in random orders that were not used to choose defaults. The other learner keeps a Gram matrix and "

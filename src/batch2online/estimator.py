@@ -1129,7 +1129,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False) -> Self:
         """Return the estimator of a state from a file, whose parts were validated; see ``load``."""
-        check_plain(state["params"])
+        check_plain({name: value for name, value in state["params"].items() if not cls._is_object(name, value)})
         return cls._assembled(state)
 
     @classmethod
@@ -1151,11 +1151,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _check_reopenable(self) -> None:
         """Raise TypeError for parameters that cannot be stored: the file could never be opened again."""
         for name, value in self.get_params(deep=False).items():
-            if name != "random_state" and not self._can_be_stored(_plain(value)):  # of a generator its seed is stored
+            is_stored = name == "random_state" or self._is_object(name, value)  # of a generator its seed is stored
+            if not (is_stored or self._can_be_stored(_plain(value))):
                 raise TypeError(
                     f"{name} is {value!r}, which no file can hold: what a durable model learns with it could never be "
                     f"opened again. {self._instead_of_durable(name)}"
                 )
+
+    @classmethod
+    def _is_object(cls, name: str, value: Any) -> bool:
+        """Return whether a parameter is an object of the user's own that a file can hold."""
+        return False
 
     def _can_be_stored(self, value: Any) -> bool:
         return type(value) in classes.values() if isinstance(value, Policy) else conforms(value, _Plain)
