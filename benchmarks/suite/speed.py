@@ -32,6 +32,12 @@ GROUPS = {
         "Regression in large chunks",
         "Synthetic rows in chunks of 10,000; our learner tracks its loss. The order test runs when `order_` is read.",
     ),
+    "classifier": (
+        "Classification",
+        "Synthetic rows in chunks of 1,000. The other learner fits `LogisticRegression` without a penalty whenever the "
+        "rows have doubled, and predicts each chunk before it is learned.",
+    ),
+    "command": ("The command", "Processor time of whole processes, imports included."),
     "low rank": ("Low rank in large chunks", "Synthetic rows in chunks of 1,000, rank 10."),
     "clustering": (
         "Clustering in large chunks",

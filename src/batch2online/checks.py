@@ -158,6 +158,8 @@ def check_sketch(
     >>> from batch2online.coresets import Uniform
     >>> check_sketch(Uniform, targets="numbers", only=["shards_merged_in_any_order_are_one_stream"])
     """
+    if not callable(make):
+        raise TypeError(f"make must be the class of a coreset or a function that returns one, got {make!r}.")
     _check(Case(make, targets, **known), sketch_checks, only)
 
 

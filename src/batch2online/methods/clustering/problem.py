@@ -17,6 +17,7 @@ from batch2online.history import History
 from batch2online.methods.clustering import solver
 from batch2online.methods.clustering.judge import Judge
 from batch2online.methods.clustering.lloyd import NEARLY_CONVERGED, WeightedPoints, refined_by_parts
+from batch2online.methods.clustering.own_solver import Solver, solved_by
 from batch2online.methods.clustering.sketch import ClusteringSketch
 from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.numerics.matching import cluster_changes, matched, shared_weight
@@ -62,14 +63,18 @@ class ClusteringProblem(Problem):
     ``churn_price`` times the share of labels that change. Successive models are then closer to each other.
     In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up: B
     ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
+
+    A ``solver`` of the user's own finds the centers of the coreset, without a warm start.
     """
 
     sketch_type: ClassVar[type] = ClusteringSketch
+    accuracy_scale: ClassVar[float] = 10.0
     k: Annotated[int, at_least(1)]
     z: Annotated[float, at_least(1), finite] = 2.0
     warm_start: bool = True
     exact: bool = False
     churn_price: Annotated[float, at_least(0), finite] = 0.05
+    solver: Solver | None = None
 
     @property
     def secondary_name(self) -> str:
@@ -124,6 +129,10 @@ class ClusteringProblem(Problem):
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             seeds = data.sketch.seeds(data.history)
             return self.fit_result(Centers(np.resize(seeds, (self.k, coreset.points.shape[1]))), data)
+        if self.solver is not None:
+            own = solved_by(self.solver, coreset.points, coreset.weights, self.k, self.z, data.seed)
+            centers = own if known is None else self._with_ids_of(known, own, None, data)
+            return self.fit_result(Centers(centers), data)
         start = known if self.warm_start else None
         is_sample = self.exact and len(coreset) < data.totals.n_rows
         sums_of = partial(_sums_of_all, data.history) if is_sample and data.history is not None else None
@@ -155,7 +164,7 @@ class ClusteringProblem(Problem):
 
     def lower_bound(self, data: Snapshot) -> float | None:
         """Return zero, the best bound known; None where the solver prices the current centers anyway."""
-        return None if self.z == 2 else 0.0
+        return None if self.z == 2 and self.solver is None else 0.0
 
     def optimum(self, data: Snapshot, model: Centers) -> float:
         """Return the cost of the best solution known: the model's, or one found now; on all rows if they are kept."""

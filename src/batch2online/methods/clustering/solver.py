@@ -270,7 +270,7 @@ def solved(
     between the result of the search and the current centers, and start the steps to their means; the result may cost
     the points more than the current centers. A ``judge`` decides out of sample instead, and weighs changes of labels.
     """
-    distinct = _first_distinct(points, k + 1)
+    distinct = first_distinct(points, k + 1)
     if len(distinct) <= k:
         return Clusters(np.asarray(distinct[np.arange(k) % len(distinct)]))
     origin = np.median(points[:: -(-len(points) // _SOME)], axis=0)  # near most points, whatever the outliers
@@ -363,10 +363,10 @@ def _ess_ratio(weights: FloatArray, distances: FloatArray) -> float:
     return float(weights @ shares) ** 2 / (squares * float(weights.sum())) if squares else 1.0
 
 
-def _first_distinct(points: FloatArray, most: int) -> FloatArray:
+def first_distinct(points: FloatArray, most: int) -> FloatArray:
     """Return up to ``most`` distinct points, the first ones first."""
     if len(points) > 4 * most:
-        head = _first_distinct(points[: 4 * most], most)
+        head = first_distinct(points[: 4 * most], most)
         if len(head) == most:
             return head
     chosen: list[int] = []
