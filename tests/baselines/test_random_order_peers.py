@@ -14,7 +14,7 @@ from scipy import stats
 from batch2online import baselines, evaluate
 from batch2online.baselines.random_order import leading
 from batch2online.numerics import transport
-from batch2online.numerics.transport import Categorical, Transport, Uniform, transported
+from batch2online.numerics.transport import CategoricalLaw, Transport, UniformLaw, transported
 
 FALSE_ALARM = 1e-6
 RNG = np.random.default_rng
@@ -35,7 +35,7 @@ def moves(move, runs=20_000):
 
 
 def by_transport(first, rng):
-    return transported([first], Categorical(BEFORE), Categorical(AFTER), rng)[0]
+    return transported([first], CategoricalLaw(BEFORE), CategoricalLaw(AFTER), rng)[0]
 
 
 def has_law(values, law):
@@ -56,7 +56,7 @@ def test_keeping_everything_has_another_law():
 @pytest.mark.parametrize("after", [(1.0, 2.0), (0.5, 1.5), (1.1, 1.4), (0.8, 3.0), (2.5, 3.0), (1.2, 2.4)])
 def test_intervals_are_transported_likewise(after):
     rng, m = RNG(1), 20_000
-    laws = [Uniform(*(np.full(m, end) for end in ends)) for ends in ((1.0, 2.0), after)]
+    laws = [UniformLaw(*(np.full(m, end) for end in ends)) for ends in ((1.0, 2.0), after)]
     firsts = rng.uniform(1.0, 2.0, size=m)
     seconds = transported(firsts, *laws, rng)
     low, high = after

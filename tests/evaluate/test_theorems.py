@@ -10,9 +10,9 @@ import pytest
 
 from batch2online import OnlineRegression, coresets, evaluate, reference, refresh
 from batch2online.evaluate import theorem_plots, theorems
-from batch2online.evaluate.theorems import ChangesLine, Problem, RegretPanel, SensitivityPoint
+from batch2online.evaluate.theorems import ChangesLine, RegretPanel, SensitivityPoint, TheoremProblem
 
-PROBLEMS = [Problem("regression", 3), Problem("low rank", 5, 2), Problem("clustering", 2, 3)]
+PROBLEMS = [TheoremProblem("regression", 3), TheoremProblem("low rank", 5, 2), TheoremProblem("clustering", 2, 3)]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
@@ -26,7 +26,7 @@ def test_streams_are_random_orders_of_the_same_bounded_rows(problem):
 
 
 def test_regret_is_loss_minus_that_of_the_best_model_of_the_same_rows():
-    problem = Problem("regression", 3)
+    problem = TheoremProblem("regression", 3)
     records = RegretPanel(problem, (0.3, "exact")).measure(400, seed=1)
     X, y = problem.stream(400, 1)
     A = np.column_stack([np.ones(400), X])
@@ -56,7 +56,7 @@ def test_no_model_is_better_than_the_optimum(problem):
 
 
 def test_changes_of_the_papers_algorithm_are_those_of_the_reference():
-    problem = Problem("regression", 3)
+    problem = TheoremProblem("regression", 3)
     records = ChangesLine(problem, "transport", 200).measure(seed=2)
     X, y = problem.stream(200, 2)
     A = np.column_stack([np.ones(200), X])
@@ -70,13 +70,13 @@ def test_changes_of_the_papers_algorithm_are_those_of_the_reference():
 
 def test_changes_of_policies_are_below_their_bounds():
     for name in ("OnChange", "Geometric", "Adaptive"):
-        for record in ChangesLine(Problem("regression", 3), name, 110).measure(seed=0):
+        for record in ChangesLine(TheoremProblem("regression", 3), name, 110).measure(seed=0):
             assert 0 < record["changes"] <= record["bound"]
 
 
 def test_a_point_of_sensitivity_is_that_of_the_coreset():
     record = SensitivityPoint("Leverage", 300, 0.5, trials=10).measure()
-    X, y = Problem("regression", 3).rows(300)
+    X, y = TheoremProblem("regression", 3).rows(300)
     own = evaluate.average_sensitivity(
         coresets.Leverage(epsilon=0.5, coreset_size=30), X, y, trials=10, random_state=300
     )

@@ -160,7 +160,17 @@ def test_what_pages_say_of_the_papers_experiment_holds(results):
 
 
 def test_what_pages_say_of_the_theorems_holds(results):
-    """Every measured figure is below its bound."""
+    """Every measured figure is below its bound; slopes at a million rows."""
+    main = [r for r in results["theorems_regret"]["tables"][0]["records"] if r["rows"] == "1,000,000"]
+    assert {record["problem"] for record in main} == {"regression", "low rank", "clustering"}
+    for record in main:
+        if record["ε"] == "auto":
+            assert 0.45 < record["slope"] < 0.5
+        elif record["ε"] != "exact":
+            assert 0.85 < record["slope"] < 1.0
+            assert record["ε-regret"].startswith("-")
+    (exact,) = (r for r in main if (r["problem"], r["ε"]) == ("regression", "exact"))
+    assert (f"{exact['slope']:.2f}", exact["per e-fold"]) == ("0.04", "4")
     for record in results["theorems_regret"]["tables"][0]["curves"]:
         if record["bound"] is not None:
             assert record["approximate_regret"] < record["bound"], record

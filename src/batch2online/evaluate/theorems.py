@@ -43,7 +43,7 @@ GROWTH = 1.1
 
 
 @dataclass(frozen=True)
-class Problem:
+class TheoremProblem:
     """One of the three problems in d dimensions, with k clusters or components and distances to the power z."""
 
     name: str
@@ -120,7 +120,7 @@ def checkpoints(n: int, a_decade: int = 3, first: int = 100) -> list[int]:
 class RegretPanel:
     """Accuracies that are compared on the same streams of one problem, of a share of the rows."""
 
-    problem: Problem
+    problem: TheoremProblem
     epsilons: tuple[float | str, ...]
     share: float = 1.0
 
@@ -154,7 +154,7 @@ class RegretPanel:
         }
 
 
-def _names(problem: Problem) -> Record:
+def _names(problem: TheoremProblem) -> Record:
     is_clustering = problem.name == "clustering"
     return {"problem": problem.name, "d": problem.d, "k": problem.k or "", "z": problem.z if is_clustering else ""}
 
@@ -163,17 +163,17 @@ def regret_panels(quick: bool = False) -> list[RegretPanel]:
     """Return the three problems with all accuracies; a tenth of the rows with other z, k and d at epsilon = 0.1."""
     fixed: tuple[float | str, ...] = (0.3, 0.1, 0.03, AUTO)
     main = [
-        RegretPanel(Problem("regression", 10), (*fixed, EXACT)),
-        RegretPanel(Problem("low rank", 20, 5), (*fixed, EXACT)),
-        RegretPanel(Problem("clustering", 5, 5), fixed),
+        RegretPanel(TheoremProblem("regression", 10), (*fixed, EXACT)),
+        RegretPanel(TheoremProblem("low rank", 20, 5), (*fixed, EXACT)),
+        RegretPanel(TheoremProblem("clustering", 5, 5), fixed),
     ]
     further = [
-        *(Problem("clustering", 5, 5, z) for z in (1.0, 3.0)),
-        *(Problem("clustering", 5, k) for k in (2, 10)),
-        *(Problem("clustering", d, 5) for d in (2, 20)),
-        *(Problem("low rank", 20, k) for k in (2, 10)),
-        *(Problem("low rank", d, 5) for d in (10, 40)),
-        *(Problem("regression", d) for d in (3, 30)),
+        *(TheoremProblem("clustering", 5, 5, z) for z in (1.0, 3.0)),
+        *(TheoremProblem("clustering", 5, k) for k in (2, 10)),
+        *(TheoremProblem("clustering", d, 5) for d in (2, 20)),
+        *(TheoremProblem("low rank", 20, k) for k in (2, 10)),
+        *(TheoremProblem("low rank", d, 5) for d in (10, 40)),
+        *(TheoremProblem("regression", d) for d in (3, 30)),
     ]
     share = 1.0 if quick else 0.1
     return main + [RegretPanel(problem, (0.1, AUTO), share) for problem in further[: 2 if quick else None]]
@@ -191,7 +191,7 @@ TRANSPORT = "transport"
 class ChangesLine:
     """One algorithm on one problem, up to so many rows."""
 
-    problem: Problem
+    problem: TheoremProblem
     algorithm: str
     rows: int
 
@@ -244,7 +244,7 @@ def changes_lines(quick: bool = False) -> list[ChangesLine]:
     """Return all algorithms on the three problems; those that work at every row up to fewer rows."""
     transported, on_change, others = (600, 300, 10_000) if quick else (3_000, 5_000, 1_000_000)
     rows = {TRANSPORT: transported, "OnChange": on_change, "Geometric": others, "Adaptive": others}
-    problems = (Problem("regression", 3), Problem("low rank", 10, 2), Problem("clustering", 2, 3))
+    problems = (TheoremProblem("regression", 3), TheoremProblem("low rank", 10, 2), TheoremProblem("clustering", 2, 3))
     return [ChangesLine(problem, name, n) for problem in problems for name, n in rows.items()]
 
 
@@ -285,14 +285,14 @@ def _clustering(stages: int) -> Callable[..., Any]:
     return lambda **settings: coresets.Clustering(3, stages=stages, **settings)
 
 
-CORESETS: dict[str, tuple[Problem, Callable[..., Any]]] = {
-    "Uniform": (Problem("low rank", 5, 2), coresets.Uniform),
-    "Leverage": (Problem("regression", 3), coresets.Leverage),
-    "RidgeLeverage": (Problem("low rank", 5, 2), lambda **settings: coresets.RidgeLeverage(2, **settings)),
-    "Clustering": (Problem("clustering", 2, 3), _clustering(1)),
-    "Clustering, two stages": (Problem("clustering", 2, 3), _clustering(2)),
+CORESETS: dict[str, tuple[TheoremProblem, Callable[..., Any]]] = {
+    "Uniform": (TheoremProblem("low rank", 5, 2), coresets.Uniform),
+    "Leverage": (TheoremProblem("regression", 3), coresets.Leverage),
+    "RidgeLeverage": (TheoremProblem("low rank", 5, 2), lambda **settings: coresets.RidgeLeverage(2, **settings)),
+    "Clustering": (TheoremProblem("clustering", 2, 3), _clustering(1)),
+    "Clustering, two stages": (TheoremProblem("clustering", 2, 3), _clustering(2)),
     "Sensitivity, Lewis": (
-        Problem("regression", 3),
+        TheoremProblem("regression", 3),
         lambda **settings: coresets.Sensitivity(coresets.LewisScore(1.0), **settings),
     ),
 }

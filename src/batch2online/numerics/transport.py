@@ -34,7 +34,7 @@ def transported(values: Any, before: Law, after: Law, rng: np.random.Generator) 
     return values
 
 
-class Categorical:
+class CategoricalLaw:
     """Items 0 to n - 1 with probabilities p, the same for all draws."""
 
     def __init__(self, p: Any) -> None:
@@ -49,7 +49,7 @@ class Categorical:
         return rng.choice(len(more), size=len(places), p=more / more.sum())
 
 
-class Uniform:
+class UniformLaw:
     """Uniform between two bounds, for each draw its own."""
 
     def __init__(self, low: Any, high: Any) -> None:
@@ -104,7 +104,7 @@ class Transport:
 
     def choice(self, n: int, size: int | None = None, p: Any = None) -> Any:
         """Draw from the items 0 to n - 1 with replacement; one integer without ``size``."""
-        law = Categorical(np.full(n, 1 / n) if p is None else p)
+        law = CategoricalLaw(np.full(n, 1 / n) if p is None else p)
         drawn = self._next(law, 1 if size is None else size)
         if drawn is None:
             drawn = self._keep(law, self._rng.choice(n, size=1 if size is None else size, p=law.p))
@@ -113,7 +113,7 @@ class Transport:
     def uniform(self, low: Any, high: Any, size: int | None = None) -> Any:
         """Draw between two bounds, which are numbers or arrays; one number without ``size`` if they are numbers."""
         m = np.size(low) if size is None else size
-        law = Uniform(*(np.broadcast_to(np.asarray(bound, dtype=np.float64), m) for bound in (low, high)))
+        law = UniformLaw(*(np.broadcast_to(np.asarray(bound, dtype=np.float64), m) for bound in (low, high)))
         drawn = self._next(law, m)
         if drawn is None:
             drawn = self._keep(law, self._rng.uniform(law.low, law.high))
