@@ -82,6 +82,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _stream: Stream
 
     _needs_targets = False
+    _has_labels = False
     _origin: int | None = None
     """Of a shard, the first id of the stream that it is part of."""
 
@@ -649,7 +650,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             read, engine = self._reader, self._stream
             values = read.getter(x)
             if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
-                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target()
+                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target(y)
                 with engine.lock:
                     if self._stream is engine and self._owner is None and engine.append_one(values, target):
                         return self
@@ -672,6 +673,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             values, target, problem, weight = row
             if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
                 self._stream = self._applied(row.as_rows())
+            if (
+                weight == 1.0
+                and self._has_labels
+                and isinstance(y, bool | int | float | str)
+                and "_reader" in vars(self)
+            ):
+                self._reader.codes[y] = target
         return self
 
     def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
@@ -758,6 +766,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if hypot(*row) <= self._largest:
             return row
         raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
+
+    def _row_of(self, x: Any) -> FloatArray:
+        """Return the values of one row as an array (d,), checked."""
+        if type(x) is not np.ndarray:
+            try:
+                return self._reader.array(x)
+            except Exception:  # no reader yet, or an invalid value: again, with clear errors
+                pass
+        return np.asarray(self._values_of(x), dtype=np.float64)
 
     def _reader_of_names(self) -> RowReader:
         reader: RowReader | None = self.__dict__.get("_reader")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import silhouette_score
 
 from batch2online._types import FloatArray
 from batch2online.numerics.distances import nearest
@@ -403,6 +402,8 @@ def silhouette(history: Any, centers: FloatArray) -> Metrics:
     labels = nearest(rows, centers)[0]
     if not 1 < len(np.unique(labels)) < len(rows):
         return {}
+    from sklearn.metrics import silhouette_score  # a tenth of a second that only clusters need
+
     near_zero = rows - centers.mean(axis=0)  # scikit-learn's distances come from products
     return {"silhouette": float(silhouette_score(near_zero, labels))}
 

@@ -79,7 +79,7 @@ class Problem(ABC):
         """What ``fit`` depends on: the guarantees are weaker if it is more than the coreset."""
         return DependsOn.CORESET
 
-    def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high"]:
+    def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high", "any"]:
         """Return what a refit takes, which decides how many half-lives ``half_life="auto"`` compares."""
         return "moments" if self.depends_on is DependsOn.ALL_ROWS else "high"
 

@@ -477,7 +477,7 @@ class Stream:
     def snapshot(self) -> Snapshot:
         """Return what a problem reads of all rows seen."""
         view = self.view()
-        snapshot: Snapshot = view.learner.snapshot(view.history)
+        snapshot: Snapshot = self.cached("snapshot", lambda: view.learner.snapshot(view.history))
         return snapshot
 
     @one_thread()
@@ -514,9 +514,12 @@ class Stream:
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""
-        now = self.view()
-        assert now.current.monitor is not None
-        return replace(now.current.monitor.verdict(), within=now.learner.within)
+        verdict: OrderVerdict = self.cached("order", lambda: self.view()._order())
+        return verdict
+
+    def _order(self) -> OrderVerdict:
+        assert self.current.monitor is not None
+        return replace(self.current.monitor.verdict(), within=self.learner.within)
 
     # -- storing and copying --------------------------------------------------------------------------
 

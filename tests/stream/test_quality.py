@@ -154,10 +154,10 @@ def test_two_streams_are_scored_together(kind):
 
 def test_windows_hold_all_rows_in_order_whatever_the_segments():
     values = RNG.integers(0, 9, size=(6, 9_000)).astype(float)
-    values[0] = 1
-    whole, parts = Windows().plus(values), Windows()
+    whole, parts = Windows().plus(values[1], values[2:]), Windows()
     for start in range(0, 9_000, 301):
-        parts = parts.plus(values[:, start : start + 301])
+        some = values[:, start : start + 301]
+        parts = parts.plus(some[1], some[2:])
     assert np.array_equal(whole.sums, parts.sums)
     assert whole.width == parts.width == 512
     ends = np.cumsum(whole.sums[0]).astype(int)

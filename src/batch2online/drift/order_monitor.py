@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from itertools import groupby, pairwise
 from typing import Annotated, Any, NamedTuple
 
@@ -27,6 +27,7 @@ from batch2online.schema import (
     below,
     finite,
     number,
+    replace,
     require,
     require_equal,
     shape,
@@ -367,9 +368,7 @@ class OrderMonitor:
             changed["kept"] = (*self.kept, own)
             if seen in _REFERENCES_AT:
                 changed |= {"reference": ReferenceModel.of(Rows.concatenate(list(changed["kept"]))), "kept": ()}
-        new = object.__new__(OrderMonitor)
-        vars(new).update(vars(self), **changed)
-        return new
+        return replace(self, **changed)
 
     def _pending(self, reference: ReferenceModel, rows: Rows, seed: int) -> tuple[PendingScores, ...]:
         """Return the pending scores with those of the watched ones of these rows."""

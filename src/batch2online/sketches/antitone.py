@@ -313,7 +313,7 @@ class AntitoneSketch(Sketch):
 
     def _add_candidates(self, candidates: Candidates) -> None:
         if len(self.parts) >= _MANY_PARTS:
-            self.parts = (self._kept(),)
+            self.parts = _fewer(self.parts)
         self.parts = (*self.parts, candidates)
         self.n_unthinned += len(candidates)
         if self.n_unthinned > self._patience * self.settings.size:
@@ -429,6 +429,15 @@ class AntitoneSketch(Sketch):
             if self.totals.n_rows > self.settings.size:
                 chosen._keep_by_scores(chosen._kept())
         return {name: value for name, value in vars(chosen).items() if not name.startswith("_")}
+
+
+def _fewer(parts: tuple[Candidates, ...]) -> tuple[Candidates, ...]:
+    """Return parts of which the last are joined: each before them is larger than all after it, so few are copied."""
+    first, total = len(parts) - 1, len(parts[-1])
+    while first and len(parts[first - 1]) <= 2 * total:
+        first -= 1
+        total += len(parts[first])
+    return (*parts[:first], Candidates.joined(list(parts[first:])))
 
 
 def no_candidates(width: int, n_targets: int) -> Candidates:

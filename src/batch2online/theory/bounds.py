@@ -129,35 +129,43 @@ def every_step_regret(sensitivity: SensitivityBound, n: int, loss_bound: float =
     return loss_bound * (1 + 2 * math.fsum(sensitivity(t) for t in range(1, n)))
 
 
-def refresh_times(n: int, start: int, growth: float) -> Iterator[int]:
+def refresh_times(n: int, start: int, growth: float, rows: int = 1) -> Iterator[int]:
     """Iterate over the row counts below n at which ``Geometric`` solves: ``start``, then times ``growth``, rounded up.
 
-    >>> list(refresh_times(100, start=10, growth=2.0))
-    [10, 20, 40, 80]
+    ``growth=1`` solves at the multiples of ``rows`` after ``start``, as ``Every`` does.
+
+    >>> list(refresh_times(100, start=10, growth=2.0)), list(refresh_times(100, start=10, growth=1.0, rows=25))
+    ([10, 20, 40, 80], [10, 25, 50, 75])
     """
     at = start
     while at < n:
         yield at
-        at = max(at + 1, math.ceil(growth * at))
+        at = max(at + 1, math.ceil(growth * at)) if growth > 1 else (at // rows + 1) * rows
 
 
 def geometric_regret(
-    sensitivity: SensitivityBound, n: int, start: int, growth: float, loss_bound: float = 1.0
+    sensitivity: SensitivityBound, n: int, start: int, growth: float, loss_bound: float = 1.0, rows: int = 1
 ) -> float:
     """L (s_0 + sum_{t = s_0}^{n - 1} beta(s(t) + 1)), s(t) the last refresh up to t: what ``Geometric`` may lose.
 
-    ``growth=1`` refreshes at every row.
+    ``growth=1`` refreshes at every row, or at the multiples of ``rows``.
 
     >>> round(geometric_regret(lambda n: 1 / n, n=100, start=10, growth=2.0), 2)
     13.08
     """
-    times = [*refresh_times(n, start, growth), n]
+    times = [*refresh_times(n, start, growth, rows), n]
     lost = math.fsum((stop - at) * sensitivity(at + 1) for at, stop in pairwise(times))
     return loss_bound * (min(start, n) + lost)
 
 
 def lazy_regret(
-    sensitivity: SensitivityBound, n: int, start: int, growth: float, tolerance: float, loss_bound: float = 1.0
+    sensitivity: SensitivityBound,
+    n: int,
+    start: int,
+    growth: float,
+    tolerance: float,
+    loss_bound: float = 1.0,
+    rows: int = 1,
 ) -> float:
     """L (s_0 + sum_t min(1, sum_{j: s_j <= s(t)} (2 s_j beta(s_j) + 8 / w) / s(t))): what ``Lazy`` may lose.
 
@@ -171,7 +179,7 @@ def lazy_regret(
     138.0
     """
     decision = 8 / math.log((1 + tolerance) / (1 + tolerance / 2)) if tolerance else 0.0
-    times = [*refresh_times(n, start, growth), n]
+    times = [*refresh_times(n, start, growth, rows), n]
     total, remembered = float(min(start, n)), 0.0
     for at, stop in pairwise(times):
         remembered += 2 * at * sensitivity(at) + decision
@@ -220,13 +228,13 @@ def allowed_regret(n: int, start: int, growth: float, allowed: float, slack: flo
 # -- inconsistency -------------------------------------------------------------------------------------
 
 
-def geometric_models(n: int, start: int, growth: float) -> int:
+def geometric_models(n: int, start: int, growth: float, rows: int = 1) -> int:
     """Return the models that ``Geometric`` makes in n rows: at most 1 + log_growth(n / s_0).
 
     >>> geometric_models(1_000_000, start=100, growth=1.2)
     51
     """
-    return sum(1 for _ in refresh_times(n + 1, start, growth))
+    return sum(1 for _ in refresh_times(n + 1, start, growth, rows))
 
 
 def on_change_inconsistency(sensitivity: SensitivityBound, n: int, start: int = 1) -> float:

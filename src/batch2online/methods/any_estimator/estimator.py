@@ -122,9 +122,13 @@ class BatchToOnline(Labelled):
         depend on the clock; with None they do not.
     half_life : int, "auto" or None
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
-        5,000 and none, and uses the one with the lower recent loss. None is no decay.
+        2,000, 10,000 and none, and uses the one with the lowest recent loss. None is no decay.
     window : int or None
         Fit to this many of the last rows alone, which are stored. None is all rows.
+    churn_price : float or None
+        For clusterers: a refit replaces the model if it gains more on rows that it was not fitted to, as a share of the
+        loss, than this price times the share of labels that change. None is 0.05, as for ``OnlineClustering``; 0
+        always replaces it. The clusters of ``KMeans`` and ``MiniBatchKMeans`` keep their numbers.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     background : bool, default False
@@ -189,6 +193,7 @@ class BatchToOnline(Labelled):
         budget_seconds_per_million_rows: float | None = None,
         half_life: int | str | None = None,
         window: int | None = None,
+        churn_price: float | None = None,
         keep_history: bool = False,
         background: bool = False,
         first_id: int = 0,
@@ -207,6 +212,7 @@ class BatchToOnline(Labelled):
         self.budget_seconds_per_million_rows = budget_seconds_per_million_rows
         self.half_life = half_life
         self.window = window
+        self.churn_price = churn_price
         self.keep_history = keep_history
         self.background = background
         self.first_id = first_id
@@ -245,6 +251,8 @@ class BatchToOnline(Labelled):
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
             memory=self._memory,
+            decays=self.half_life is not None,
+            churn_price=defaults.checked_churn_price(self.churn_price, kind),
             own_sensitivity=self._checked_sensitivity(),
             encoding=self._encoding,
         )
@@ -675,7 +683,9 @@ class BatchToOnline(Labelled):
             problem = estimator._new_problem(stream.sketch.settings)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._stream = serialization.with_restored_models(stream, state.get("fitted"), trust, may_fit)
+            estimator._stream = serialization.with_restored_models(
+                stream, state.get("fitted"), trust, may_fit, serialization.checked_orders(state.get("orders"), stream)
+            )
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows

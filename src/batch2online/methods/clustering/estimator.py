@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
@@ -72,11 +71,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Start the solver from the current centers. If False, models are independent of the past, labels change more,
         and with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
     churn_price : float, default 0.05
-        Share of the loss that a change of all labels must gain. A refit moves the current centers to the means of
-        their rows; swaps of single centers, and new solutions, replace them only if on rows that they were not fitted
-        to they gain more than noise plus ``churn_price`` times the share of labels that change. Raise it if changes of
-        labels are costly, at some loss; 0 takes the best solution found, whatever the labels. Not used with
-        ``warm_start=False``, nor while the coreset has fewer than 100 rows a cluster.
+        Share of the loss that a change of all labels must gain; half of it at 50 rows a cluster, as few labels exist.
+        A refit moves the current centers to the means of their rows if that gains ``churn_price`` times the share of
+        labels that change. Swaps of single centers, and new solutions, must gain that much more, and more than noise,
+        with each row scored by centers fitted without it. Raise it if changes of labels are costly, at some loss; 0
+        takes the best solution found, whatever the labels. Not used with ``warm_start=False``.
     half_life : int, "auto" or None
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
@@ -146,7 +145,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return 1 - now.problem.cost(now.current.model, now.snapshot()) / cost if cost > 0 else None
 
     def _further_quality(self) -> Metrics:
-        return silhouette(self._check_fitted().snapshot().history, self._centers)
+        now, centers = self._check_fitted(), self._centers
+        found: Metrics = now.cached("silhouette", lambda: silhouette(now.snapshot().history, centers))
+        return dict(found)
 
     def __init__(
         self,
@@ -295,7 +296,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def predict_one(self, x: Any) -> int:
         """Return the id of the center nearest to one row: a mapping of names to values, or a sequence of values."""
         centers = self._centers
-        differences = centers - np.asarray(self._values_of(x), dtype=np.float64)
+        differences = centers - self._row_of(x)
         return int(np.einsum("ij,ij->i", differences, differences).argmin())
 
     @one_thread()
@@ -316,6 +317,8 @@ _SEEDINGS = 5
 
 def seeding(stream: Stream) -> tuple[float, float]:
     """Return mean distance and cost of the rows of the coreset for seeds of k-means++ alone, as scikit-learn's."""
+    from sklearn.cluster import kmeans_plusplus  # a third of a second that a first report needs
+
     coreset, problem = stream.coreset(), stream.problem
     origin = coreset.points.mean(axis=0)  # scikit-learn's distances come from products
     points, weights = coreset.points - origin, coreset.weights

@@ -295,7 +295,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, or a sequence of values."""
         engine = self._check_fitted()
-        predictions = _predictions(engine, np.asarray(self._values_of(x), dtype=np.float64)[None])[0]
+        model, row = engine.model, self._row_of(x)
+        if type(model) is LinearModel and engine.flat_targets:
+            return float(model.coefficients[0].dot(row) + model.intercepts[0])
+        predictions = _predictions(engine, row[None])[0]
         return float(predictions[0]) if engine.flat_targets else predictions
 
     @property

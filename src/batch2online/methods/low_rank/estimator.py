@@ -237,7 +237,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def predict_one(self, x: Any) -> FloatArray:
         """Coordinates of one row: a mapping of column names to values, or a sequence of values."""
         self._check_fitted()
-        return np.asarray(self._model.coordinates(np.asarray(self._values_of(x), dtype=np.float64)[None])[0])
+        return np.asarray(self._model.coordinates(self._row_of(x)[None])[0])
 
     @one_thread()
     def score_samples(self, X: Any) -> FloatArray:
