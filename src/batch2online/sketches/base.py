@@ -97,7 +97,7 @@ class SketchSettings:
     Attributes
     ----------
     epsilon : float
-        Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights.
+        Accuracy: sets the default size; the weights are powers of ``1 + epsilon``.
     coreset_size : int, "theory", "audit", "auto" or None
         The size that was asked for; "auto" if it grows with the rows, see :attr:`is_adaptive`.
     seed : int

@@ -87,9 +87,10 @@ class BatchToOnline(Labelled):
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have grown by half, unless
-        not all rows are kept and the gain of the last refit shows that the next one gains nothing, and when the loss of
-        recent rows has risen. ``Measured(growth=1.26)`` refits twice as often.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: refit whenever
+        the rows have grown by half, and when the loss of recent rows has risen. If only some rows are kept, a refit is
+        skipped where the gain of the last one shows that it would gain nothing. ``Measured(growth=1.26)`` refits twice
+        as often.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
@@ -106,7 +107,7 @@ class BatchToOnline(Labelled):
         Fit to rows without weights: for estimators without ``sample_weight``. These are all rows while they are kept
         (see ``memory``), then a uniform sample.
     epsilon : float, default 0.1
-        The grid of powers of ``1 + epsilon`` on which weights lie.
+        Weights are powers of ``1 + epsilon``.
     memory : int or str, default "512MB"
         Bytes that the kept rows may take, their strings included, if no ``coreset_size`` is given: a number, or a
         string with a unit. All rows are kept and fitted while they fit in it, then the largest coreset that does.

@@ -291,7 +291,7 @@ class EstimatorProblem(Problem):
     def cost(self, model: FittedEstimator, data: Snapshot, scored: Scores | None = None) -> float:
         """Total loss on all rows seen, estimated on some of the kept rows.
 
-        With ``scored``, it is that of the rows that were scored when they came.
+        ``scored`` selects the rows that were predicted before they were learned; None selects all.
         """
         return self._cost_on(self._comparison_rows(data), model, scored)
 
@@ -352,7 +352,7 @@ class EstimatorProblem(Problem):
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
         That of a flexible model is measured out of sample: each half of the kept rows under a model of the other half.
-        With ``scored``, the optimum is that of the rows that were scored when they came.
+        ``scored`` selects the rows that were predicted before they were learned; None selects all.
         """
         coreset = data.coreset
         if model is None or (scored is not None and not scored(coreset.ids).any()):

@@ -244,7 +244,7 @@ class Sensitivity(CoresetBuilder):
         if not callable(score) or not (summary is None or callable(summary)):
             raise TypeError("score and summary must be functions of points, weights and, if there are any, targets.")
         if summary is not None and total_score is None:
-            raise ValueError("total_score is needed with summary: a bound of the sum of scores that no data exceeds.")
+            raise ValueError("summary needs total_score, an upper bound of the sum of scores for any data.")
         if total_score is not None and not 0 < total_score < np.inf:
             raise ValueError(f"total_score must be a finite number above 0, got {total_score!r}.")
         super().__init__(**settings if summary is not None else settings | {"keep_history": True})

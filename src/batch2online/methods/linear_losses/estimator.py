@@ -95,7 +95,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         "balanced" gives all classes the same weight, ``n / (n_classes * n_c)`` for a class of n_c rows among n. These
         weights change with the rows: each model is fitted with those of the current counts.
     epsilon : float, default 0.1
-        The grid of powers of ``1 + epsilon`` on which weights of the coreset lie.
+        Weights of the coreset are powers of ``1 + epsilon``.
     coreset_size : int or None
         Expected size of the coreset. None is 2,000, or ten rows per parameter of the model.
     refresh : Policy or None
