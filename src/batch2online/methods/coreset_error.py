@@ -39,8 +39,8 @@ def error(
     "clustering"   Over many sets of k centers (Definition 5.1), a lower bound: see :func:`errors`.
     "regression"   Over all linear models of the targets, and all combinations of columns: the rows ``[1 | a | b]`` are
                    a subspace embedding (Definition 8.2) with this error. Exact, by singular values.
-    "low_rank"     Over all subspaces of dimension k: the coreset preserves squared distances to them with this error.
-                   Exact, by the roots of a sum of eigenvalues.
+    "low_rank"     Over all subspaces of dimension k: the coreset preserves projection costs (Definition 7.1) with this
+                   error. Exact, by the roots of a sum of eigenvalues.
     ============== ===================================================================================================
 
     Parameters
