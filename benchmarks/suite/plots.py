@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from batch2online.evaluate import theorem_plots
+
 STYLE = {"svg.hashsalt": "batch2online", "font.size": 9, "svg.fonttype": "none"}
 COLOURS = {"regression": "#0072b2", "lowrank": "#d55e00", "clustering": "#009e73"}
+THEOREMS = "theorem-"
 PANELS = {"seconds": ("processor time, s", 1.0), "bytes": ("peak memory, MB", 1e-6)}
 
 
@@ -36,15 +40,30 @@ def figures(results: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]
     found = {file_of(curve["axis"]): [c for c in growth if c["axis"] == curve["axis"]] for curve in growth}
     if "nightly_refits" in results:
         found["compare.svg"] = results["nightly_refits"]["tables"][0]["curves"]
+    for name, (table, _) in theorem_plots.FIGURES.items():
+        if f"theorems_{table}" in results:
+            found[f"{THEOREMS}{name}.svg"] = results[f"theorems_{table}"]["tables"][0]["curves"]
     return found
 
 
 def draw_all(results: dict[str, dict[str, Any]], folder: Path, growth: Path) -> None:
     """Draw the figures that are missing or show other numbers, those of growth into a folder of their own."""
     for name, curves in figures(results).items():
-        path = (folder if name == "compare.svg" else growth) / name
+        path = (growth if name.startswith("growth") else folder) / name
         if not path.exists() or digest(curves) not in path.read_text(encoding="utf-8"):
-            (draw_comparison if name == "compare.svg" else draw)(curves, path)
+            drawing(name)(curves, path)
+
+
+def drawing(name: str) -> Callable[[list[dict[str, Any]], Path], None]:
+    """The function that draws a file."""
+    if name.startswith(THEOREMS):
+        return lambda curves, path: draw_theorem(name.removeprefix(THEOREMS).removesuffix(".svg"), curves, path)
+    return draw_comparison if name == "compare.svg" else draw
+
+
+def draw_theorem(name: str, curves: list[dict[str, Any]], path: Path) -> None:
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        theorem_plots.save(name, curves, path, digest(curves))
 
 
 def draw(curves: list[dict[str, Any]], path: Path) -> None:

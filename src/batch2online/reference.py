@@ -13,11 +13,13 @@ They draw with replacement, perturb weights uniformly and draw anew at each step
 number of rows. They are oracles for tests and the baseline of the paper's experiment; the rest of the package does
 the same in one pass. The paper's columns a_t are rows here, as everywhere in this package.
 
-Three parameters mean the same in all functions. ``rng`` is the ``numpy.random.Generator`` of all draws.
+Four parameters mean the same in all functions. ``rng`` is the ``numpy.random.Generator`` of all draws.
 ``errata=True`` corrects the errata that each docstring lists and ``docs/theory.md`` explains; ``errata=False`` follows
 the printed text to the letter wherever it can be run at all. Online algorithms return ``(models, losses)``, one of each
 for every step t in ``steps``, None for all of 1 to n: the model of step t is computed from rows 1 to t - 1 and scored
-on row t.
+on row t. ``consistent=True`` gives the algorithm that Theorems 6.1, 7.2 and 8.1 say exists: each step has the same
+distribution as without it, but its draws are transported from those of the step before
+(:class:`~batch2online.numerics.transport.Transport`), and the model changes only if one of them changes.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from scipy.spatial.distance import cdist
 
 from batch2online import theory
 from batch2online._types import FloatArray, IntArray
+from batch2online.numerics.transport import Transport
 
 __all__ = [
     "OnlineRun",
@@ -127,8 +130,9 @@ def perturbed_roots(rng: np.random.Generator, inverse: FloatArray, epsilon: floa
     the sketch must keep. Errata: the square is perturbed, by [1, 1 + epsilon] / (1 + epsilon/2), of mean one.
     """
     if errata:
-        return np.sqrt(inverse * rng.uniform(1, 1 + epsilon, size=len(inverse)) / (1 + epsilon / 2))
-    return np.sqrt(inverse) * rng.uniform(1, 1 + epsilon, size=len(inverse))
+        return np.sqrt(rng.uniform(inverse, (1 + epsilon) * inverse) / (1 + epsilon / 2))
+    roots = np.sqrt(inverse)
+    return rng.uniform(roots, (1 + epsilon) * roots)
 
 
 class OnlineRun(NamedTuple):
@@ -147,6 +151,7 @@ def batch_to_online(
     initial: Any = None,
     steps: Iterable[int] | None = None,
     errata: bool = True,
+    consistent: bool = False,
 ) -> OnlineRun:
     """Algorithm 1: theta_t = A(X_{t-1}), then x_t comes and costs l(theta_t, x_t).
 
@@ -160,7 +165,7 @@ def batch_to_online(
         Rows in the order in which they come.
     initial : object
         The model of step 1, which has no data (errata only; as printed, the algorithm is run on no rows).
-    rng, steps, errata
+    rng, steps, errata, consistent
         See the module.
 
     Examples
@@ -172,8 +177,12 @@ def batch_to_online(
     [1.0, 4.0, 9.0]
     """
     models, losses = [], []
+    transport = Transport(rng) if consistent else None
+    draws: Any = transport or rng
     for t in range(1, len(X) + 1) if steps is None else steps:
-        theta = initial if errata and t == 1 else algorithm(rng, X[: t - 1])
+        if transport:
+            transport.again()
+        theta = initial if errata and t == 1 else algorithm(draws, X[: t - 1])
         models.append(theta)
         losses.append(float(loss(theta, X[t - 1])))
     return OnlineRun(models, np.array(losses))
@@ -216,6 +225,7 @@ def online_regression(
     m: int | None = None,
     steps: Iterable[int] | None = None,
     errata: bool = True,
+    consistent: bool = False,
 ) -> OnlineRun:
     """Algorithm 5. Models are coefficients (d,); a constant column of A gives an intercept.
 
@@ -232,7 +242,7 @@ def online_regression(
         Accuracy.
     m : int or None
         Rows of the sketch; None for ``theory.regression_size``.
-    rng, steps, errata
+    rng, steps, errata, consistent
         See the module.
 
     Examples
@@ -255,7 +265,16 @@ def online_regression(
         return residual**2 if errata else residual
 
     rows = np.column_stack([A, b])
-    return batch_to_online(rng, solved_on_sketch, loss, rows, initial=np.zeros(A.shape[1]), steps=steps, errata=errata)
+    return batch_to_online(
+        rng,
+        solved_on_sketch,
+        loss,
+        rows,
+        initial=np.zeros(A.shape[1]),
+        steps=steps,
+        errata=errata,
+        consistent=consistent,
+    )
 
 
 def ridge_leverage_scores(A: FloatArray, k: int) -> FloatArray:
@@ -297,6 +316,7 @@ def online_low_rank(
     m: int | None = None,
     steps: Iterable[int] | None = None,
     errata: bool = True,
+    consistent: bool = False,
 ) -> OnlineRun:
     """Algorithm 4. Models are orthonormal bases Z (d, k).
 
@@ -313,7 +333,7 @@ def online_low_rank(
         Accuracy.
     m : int or None
         Rows of the sketch; None for ``theory.low_rank_size``.
-    rng, steps, errata
+    rng, steps, errata, consistent
         See the module.
 
     Examples
@@ -329,13 +349,15 @@ def online_low_rank(
 
     def solved_on_sketch(rng: np.random.Generator, rows: FloatArray) -> FloatArray:
         C = low_rank_sketch(rng, rows, k, size, epsilon, errata=errata)
-        return np.asarray(np.linalg.svd(C, full_matrices=True)[2][:k].T)
+        return np.asarray(np.linalg.svd(C, full_matrices=min(C.shape) < k)[2][:k].T)
 
     def loss(Z: FloatArray, a: FloatArray) -> float:
         residual = float(np.linalg.norm(a - Z @ (Z.T @ a)))
         return residual**2 if errata else residual
 
-    return batch_to_online(rng, solved_on_sketch, loss, A, initial=np.eye(A.shape[1], k), steps=steps, errata=errata)
+    return batch_to_online(
+        rng, solved_on_sketch, loss, A, initial=np.eye(A.shape[1], k), steps=steps, errata=errata, consistent=consistent
+    )
 
 
 Solver = Callable[[np.random.Generator, FloatArray, FloatArray, int, float], FloatArray]
@@ -450,7 +472,7 @@ class _Perturbation:
         self.divisor = 1 + epsilon / 2 if errata else 1.0
 
     def __call__(self, weights: FloatArray) -> FloatArray:
-        return weights * self.rng.uniform(1, 1 + self.epsilon, size=len(weights)) / self.divisor
+        return self.rng.uniform(weights, (1 + self.epsilon) * weights) / self.divisor
 
 
 def alternate(rng: np.random.Generator, points: FloatArray, weights: FloatArray, k: int, z: float) -> FloatArray:
@@ -492,6 +514,7 @@ def online_clustering(
     solver: Solver = alternate,
     steps: Iterable[int] | None = None,
     errata: bool = True,
+    consistent: bool = False,
 ) -> OnlineRun:
     """Algorithm 3. Models are centers (k, d).
 
@@ -514,7 +537,7 @@ def online_clustering(
         The constant of line 1 of the coreset.
     solver : callable ``(rng, points, weights, k, z) -> centers``
         The offline algorithm.
-    rng, steps, errata
+    rng, steps, errata, consistent
         See the module.
 
     Examples
@@ -536,5 +559,12 @@ def online_clustering(
         return float(np.linalg.norm(x - centers, axis=1).min() ** z)
 
     return batch_to_online(
-        rng, solved_on_coreset, loss, X, initial=np.zeros((k, X.shape[1])), steps=steps, errata=errata
+        rng,
+        solved_on_coreset,
+        loss,
+        X,
+        initial=np.zeros((k, X.shape[1])),
+        steps=steps,
+        errata=errata,
+        consistent=consistent,
     )

@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.answers import Answered
-from batch2online.background import Task
+from batch2online.background import BackgroundCall
 from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.history import History
 from batch2online.numerics.threads import one_thread
@@ -31,7 +31,7 @@ from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Counts, Timings, counted
 from batch2online.rows import Rows, check_ids, check_width
-from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable, stores
+from batch2online.schema import Count, above, at_least, finite, replace, require, require_equal, storable, stores
 from batch2online.sketches.base import RowSource, Sketch, Snapshot
 from batch2online.warm_up import WarmUp
 
@@ -47,7 +47,10 @@ DELAY = 20
 DELAYS_PER_STEP = 5
 """Where old rows lose weight, the delay is at most one of so many equal parts of the rows between two checks."""
 
-BACKGROUND_ROWS = 512
+CHECK_GRID = 128
+"""With ``background``, checks of rows that lose weight are at multiples of this: half-lives are cut together."""
+
+BACKGROUND_ROWS = 1_024
 """Rows of a segment with ``background``, at most, so that no call takes long."""
 
 Events = tuple[ChangeEvent, ...]
@@ -186,18 +189,18 @@ class Decision:
 class Pending:
     """A check in the background, and the row count at which its outcome is applied."""
 
-    def __init__(self, due: int, task: Task) -> None:
-        self.due, self._task = due, task
+    def __init__(self, due: int, call: BackgroundCall) -> None:
+        self.due, self._call = due, call
 
     @property
     def decision(self) -> Decision:
         """The outcome, once it is there; copies and files hold it."""
-        decision: Decision = self._task.result()
+        decision: Decision = self._call.result()
         return decision
 
     def with_decision(self, decision: Decision) -> Pending:
         """Return the same with another outcome."""
-        return Pending(self.due, Task.ended(decision))
+        return Pending(self.due, BackgroundCall.ended(decision))
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
@@ -206,7 +209,7 @@ class Pending:
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Pending:
         """Return the check that :meth:`stored_fields` describes."""
-        return cls(fields["due"], Task.ended(fields["decision"]))
+        return cls(fields["due"], BackgroundCall.ended(fields["decision"]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_fields, (self.stored_fields(),)
@@ -308,7 +311,7 @@ class StreamState:
         """Require an outcome of a check of the rows learned, to be applied at the next one."""
         if self.pending is None:
             return
-        require(self.background and self.has_model and self.ordered, "pending: found a check that was not to be")
+        require(self.background and self.has_model and self.ordered, "pending: found a check that is not due")
         decision = self.pending.decision
         require_equal("due", self.pending.due, self.refresh.next_check)
         require(decision.at <= self.n_learned, f"pending: found a check at row {decision.at} of {self.n_learned}")
@@ -691,7 +694,10 @@ def schedule(state: StreamState, at: int | None = None, last: int | None = None)
         at = policy.in_time().next_check(last)
     elif at is None:
         at = policy.next_check(last, state.refresh.n_kept)
-    at = at if state.max_step is None else min(at, last + state.max_step)
+    if state.max_step is not None:
+        at = min(at, last + state.max_step)
+        on_grid = at - at % CHECK_GRID
+        at = on_grid if state.background and on_grid > state.n_learned else at
     return _refreshed(state, next_check=max(at, state.n_learned + 1))
 
 
@@ -727,14 +733,14 @@ def _refreshed(state: StreamState, **changes: Any) -> StreamState:
 def check(state: StreamState, history: History | None) -> tuple[StreamState, Events]:
     """Return the state after the check that is due, with the row count of the next one, and the change, if any.
 
-    The first model is fitted at once. With ``background``, a later check starts a thread and ends :func:`delay` rows
+    The first model is fitted at once. A later check that :func:`is_slow` starts a thread and ends :func:`delay` rows
     later.
     """
     if not state.has_model:
         rows = state.snapshot(history).history
         state = replace(state, sketch=state.sketch.prepared(rows))
         return schedule(fit_first(state, rows, state.problem.fit_online)), ()
-    if state.background and state.pending is None:
+    if is_slow(state) and state.pending is None:
         return start(state, history), ()
     decision = decide(state, history) if state.pending is None else state.pending.decision
     state, events = apply(replace(state, pending=None), decision, history)
@@ -749,7 +755,15 @@ def start(state: StreamState, history: History | None) -> StreamState:
             return decide(state, history).kept()
 
     due = state.n_learned + delay(state)
-    return _refreshed(replace(state, pending=Pending(due, Task(compute))), next_check=due)
+    return _refreshed(replace(state, pending=Pending(due, BackgroundCall(compute))), next_check=due)
+
+
+def is_slow(state: StreamState) -> bool:
+    """Return whether checks run in the background.
+
+    Where old rows lose weight checks are frequent, and a fit from moments takes less than the cut at a later row would.
+    """
+    return state.background and (state.max_step is None or state.problem.refit_cost(False) != "moments")
 
 
 def delay(state: StreamState) -> int:

@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from batch2online import baselines, evaluate
-from batch2online.baselines import low_sensitivity
-from batch2online.baselines.low_sensitivity import transported
 from batch2online.baselines.random_order import leading
+from batch2online.numerics import transport
+from batch2online.numerics.transport import Categorical, Transport, Uniform, transported
 
 FALSE_ALARM = 1e-6
 RNG = np.random.default_rng
@@ -35,7 +35,7 @@ def moves(move, runs=20_000):
 
 
 def by_transport(first, rng):
-    return transported(first, lambda v: BEFORE[v], lambda v: AFTER[v], lambda: rng.choice(4, p=AFTER), rng)
+    return transported([first], Categorical(BEFORE), Categorical(AFTER), rng)[0]
 
 
 def has_law(values, law):
@@ -51,6 +51,32 @@ def test_transport_gives_the_new_law_and_moves_no_more_than_it_must():
 
 def test_keeping_everything_has_another_law():
     assert not has_law(moves(lambda first, rng: first)[1], AFTER)
+
+
+@pytest.mark.parametrize("after", [(1.0, 2.0), (0.5, 1.5), (1.1, 1.4), (0.8, 3.0), (2.5, 3.0), (1.2, 2.4)])
+def test_intervals_are_transported_likewise(after):
+    rng, m = RNG(1), 20_000
+    laws = [Uniform(*(np.full(m, end) for end in ends)) for ends in ((1.0, 2.0), after)]
+    firsts = rng.uniform(1.0, 2.0, size=m)
+    seconds = transported(firsts, *laws, rng)
+    low, high = after
+    assert stats.kstest((seconds - low) / (high - low), "uniform").pvalue > FALSE_ALARM
+    overlap = max(0.0, min(2.0, high) - max(1.0, low))
+    distance = 1 - overlap * min(1.0, 1 / (high - low))
+    assert stats.binomtest(int((firsts != seconds).sum()), m, distance).pvalue > FALSE_ALARM
+
+
+def test_runs_of_other_calls_are_new_and_equal_runs_are_kept():
+    rng = Transport(RNG(0))
+    p = np.full(1_000, 1e-3)
+    first = rng.choice(1_000, size=50, p=p), rng.uniform(np.ones(50), 2 * np.ones(50))
+    rng.again()
+    second = rng.choice(1_000, size=50, p=p), rng.uniform(np.ones(50), 2 * np.ones(50))
+    assert all(map(np.array_equal, first, second))
+    rng.again()
+    assert len(rng.uniform(1, 2, size=50)) == 50  # a choice in the run before
+    assert isinstance(rng.choice(5), int)
+    assert isinstance(rng.uniform(0.0, 1.0), float)
 
 
 # -- clustering of low sensitivity -------------------------------------------------------------------------------
@@ -103,7 +129,7 @@ def test_seeds_have_the_law_of_sampling_however_rows_came(z):
 
 @pytest.mark.usefixtures("no_solves")
 def test_seeds_that_are_never_given_up_are_convicted(monkeypatch):
-    monkeypatch.setattr(low_sensitivity, "transported", lambda value, *_: value)
+    monkeypatch.setattr(transport, "transported", lambda value, *_: value)
     assert not follow(seeds_after([[0, 1, 2], [3, 4]], 400), seed_law(ROWS, 2, 2.0))
 
 

@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from batch2online import OnlineRegression, evaluate, reference
-from batch2online.evaluate.paper import EPSILONS, OURS, PAPER, WARMUP, Line, panels, paper_experiment
+from batch2online import OnlineRegression, evaluate, reference, refresh, theory
+from batch2online.evaluate.paper import CONSTANT, EPSILONS, GROWTH, OURS, PAPER, WARMUP, Line, panels, paper_experiment
 from batch2online.evaluate.result import Curve
 
 
@@ -28,7 +28,7 @@ def test_the_files_are_what_they_are_called(figure):
 def test_the_table_is_the_end_of_each_curve(figure):
     with figure.csv.open() as file:
         last = {tuple(point.values())[:4]: point for point in csv.DictReader(file)}
-    assert len(figure.table) == len(last) == 8 * 2
+    assert len(figure.table) == len(last) == 4 * 2
     for line in figure.table:
         point = last[line["data"], line["problem"], line["algorithm"], str(line["epsilon"])]
         assert {name: float(point[name]) for name in ("ratio", "regret", "changes")} == {
@@ -36,20 +36,27 @@ def test_the_table_is_the_end_of_each_curve(figure):
         }
 
 
-def test_the_paper_changes_at_every_row_and_we_do_not(figure):
+def test_both_are_fitted_whenever_rows_have_grown_by_a_tenth(figure):
+    fits = len(list(theory.refresh_times(60, WARMUP, GROWTH)))
     for line in figure.table:
-        after_the_warm_up = 60 - WARMUP - 1  # that of the last row would be seen at the next
-        assert line["changes"] == after_the_warm_up if line["algorithm"] == PAPER else line["changes"] < 5
+        assert line["changes"] == fits - 1 if line["algorithm"] == PAPER else line["changes"] <= fits
 
 
 def test_the_papers_line_is_the_reference_itself():
-    panel = panels(80)[2]
+    panel = panels(80, real=False)[2]
     hindsight = panel.problem.loss.hindsight(panel.X, panel.y)
     stream = panel.stream(1, hindsight)
     curve = panel.problem.papers(stream, 0.1, seed=1)
     A = np.column_stack([np.ones(80), stream.X])
-    _, losses = reference.online_regression(np.random.default_rng(1), A, stream.y, 0.1, m=120)
-    assert curve.loss[-1] == pytest.approx(losses[WARMUP:].sum(), rel=1e-12)
+    fits = [50, 56, 62, 69, 76]
+    size = panel.problem.size(0.1, 80)
+    models, _ = reference.online_regression(
+        np.random.default_rng(1), A, stream.y, 0.1, m=size, steps=[at + 1 for at in fits]
+    )
+    loss = 0.0
+    for model, start, stop in zip(models, fits, [*fits[1:], 80], strict=True):
+        loss += np.square(A[start:stop] @ model - stream.y[start:stop]).sum()
+    assert curve.loss[-1] == pytest.approx(loss, rel=1e-12)
     assert curve.optimum[-1] == pytest.approx(stream.hindsight[WARMUP:].sum(), rel=1e-12)
 
 
@@ -90,10 +97,16 @@ def test_the_spread_over_seeds_is_the_standard_deviation_of_a_sample():
     assert alone.summary("ratio")[1].tolist() == [0.0, 0.0]
 
 
-def test_a_coreset_holds_as_many_rows_as_parameters_over_epsilon():
-    sizes = [panel.problem.size(0.1) for panel in panels(60)]
-    assert sizes == [30, 50, 120, 50, 30, 50, 120, 50]  # clusters, columns of [1 | a | b], rank
-    assert [panel.problem.size(0.04) for panel in panels(60)][:2] == [75, 125]
+def test_sizes_have_the_form_of_the_theory_and_accuracies_differ():
+    problems = [panel.problem for panel in panels(60)]
+    assert [problem.parameters for problem in problems] == [3, 5, 5, 5, 3, 5, 11, 5]  # clusters, [1 | a | b], rank
+    for problem in problems:
+        p = problem.parameters
+        assert problem.size(0.1, 20_000) == np.ceil(CONSTANT * np.ceil(p * np.log(p * 20_000 / 0.1) / 0.1**2))
+    for problem in problems[:4]:
+        coarse, fine, finest = (min(problem.size(epsilon, 20_000), 20_000) for epsilon in EPSILONS)
+        assert p < coarse < fine / 10 < 2_000
+        assert fine < 10_000 < finest
 
 
 def test_the_papers_algorithms_are_given_that_size(monkeypatch):
@@ -111,28 +124,33 @@ def test_the_papers_algorithms_are_given_that_size(monkeypatch):
 
     for name in ("online_clustering", "online_regression", "online_low_rank"):
         remember(name)
-    for panel in panels(60)[:4]:
+    for panel in panels(60, real=False):
         stream = panel.stream(0, panel.problem.loss.hindsight(panel.X, panel.y))
         panel.problem.papers(stream, 0.1, 0)
-    assert given["online_clustering"] == {"sizes": (100, 50)}
-    assert given["online_regression"] == {"m": 120}
-    assert given["online_low_rank"] == {"m": 50}
+    steps = [51, 57]
+    size = panels(60, real=False)[1].problem.size(0.1, 60)
+    assert given["online_clustering"] == {"sizes": (2 * size, size), "steps": steps}
+    assert given["online_regression"] == {"m": size, "steps": steps}
+    assert given["online_low_rank"] == {"m": size, "steps": steps}
 
 
 def test_our_line_is_our_estimator_on_a_coreset_of_that_size():
-    panel = panels(120)[2]
+    panel = panels(120, real=False)[2]
     stream = panel.stream(1, panel.problem.loss.hindsight(panel.X, panel.y))
     curve = panel.problem.ours(stream, 0.2, 1)
-    model = OnlineRegression(solve="coreset", epsilon=0.2, coreset_size=60, random_state=1)
+    size = panel.problem.size(0.2, 120)
+    settings = {"coreset_size": size, "refresh": refresh.Geometric(GROWTH), "random_state": 1}
+    model = OnlineRegression(solve="coreset", epsilon=0.2, **settings)
     loss = 0.0
     for row, (x, y) in enumerate(zip(stream.X, stream.y, strict=True)):
         if row >= WARMUP:
             loss += float((model.predict(x[None])[0] - y) ** 2)
         model.partial_fit(x[None], y[None])
-    assert curve.loss[-1] == pytest.approx(loss, rel=1e-12)
+    assert curve.loss[-1] == pytest.approx(loss, rel=1e-9)
+    assert curve.optimum[-1] == pytest.approx(stream.hindsight[WARMUP:].sum(), rel=1e-12)
 
 
 @pytest.mark.slow
 def test_processes_change_nothing():
-    one, two = (paper_experiment(55, [0], (0.1,), jobs=jobs) for jobs in (1, 2))
+    one, two = (paper_experiment(55, [0], (0.1,), jobs=jobs, real=False) for jobs in (1, 2))
     assert [line.curves[0].loss[-1] for line in one] == [line.curves[0].loss[-1] for line in two]

@@ -8,11 +8,12 @@ from batch2online.baselines.clustering import Consistent, KMeansRefits, MacQueen
 from batch2online.baselines.general import FollowTheLeader, Reservoir
 from batch2online.baselines.low_rank import ExponentiatedGradient, FrequentDirections, Oja, SubspaceDescent
 from batch2online.baselines.low_sensitivity import LowSensitivity
-from batch2online.baselines.random_order import ProjectionDescent
-from batch2online.baselines.regression import Forward, GradientDescent, Ridge
+from batch2online.baselines.random_order import ExpectsRepeats, ProjectionDescent, Simulation
+from batch2online.baselines.regression import Forward, GradientDescent, Ridge, StableDescent
 
 __all__ = [
     "Consistent",
+    "ExpectsRepeats",
     "ExponentiatedGradient",
     "FollowTheLeader",
     "Forward",
@@ -25,6 +26,8 @@ __all__ = [
     "ProjectionDescent",
     "Reservoir",
     "Ridge",
+    "Simulation",
+    "StableDescent",
     "SubspaceDescent",
     "WeightedSolutions",
 ]

@@ -26,7 +26,7 @@ class GradientDescent(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     The sum of the losses is strongly convex although no single loss is: in random order steps like
     :math:`1 / (\alpha t)` give logarithmic regret, with :math:`\alpha` the curvature of the average loss (Garber,
-    Korcia & Levy, ICML 2020; rates sharpened by Sherman, Koren & Mansour, NeurIPS 2021).
+    Korcia & Levy, ICML 2020).
 
     Parameters
     ----------
@@ -69,13 +69,40 @@ class GradientDescent(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_seen_ += 1
         alpha = self._measured if self.curvature is None else self.curvature
         slope = 2 * (row @ self.weights_ - target)
-        self.weights_ = self.weights_ - slope / (alpha * self.n_seen_ + self._smoothness) * row
+        self.weights_ = self.weights_ - slope * self._rate(alpha) * row
         length = np.sqrt(self.weights_ @ self.weights_)
         if length > self.radius:
             self.weights_ = self.weights_ * (self.radius / length)
 
+    def _rate(self, alpha: float) -> float:
+        return 1 / (alpha * self.n_seen_ + self._smoothness)
+
     def predict(self, X: Any) -> FloatArray:
         return np.asarray(_with_constant(X) @ self.weights_)
+
+
+class StableDescent(GradientDescent):
+    r"""Gradient descent in random order with the largest steps that smoothness allows.
+
+    .. math:: \eta_t = \min\big(1 / L,\; 1 / (\alpha t)\big)
+
+    Sherman, Koren & Mansour (NeurIPS 2021) remove the dependence on the dimension from the regret by the average
+    stability of stochastic gradient descent without replacement. Parameters are those of :class:`GradientDescent`.
+
+    Notes
+    -----
+    Of the reference only the abstract was at hand: the update is that of :class:`GradientDescent`, and the steps are
+    the ones that stability usually asks for.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(5000, 2))
+    >>> StableDescent().partial_fit(X, X @ [1.0, -2.0] + 3.0).weights_.round(1).tolist()
+    [3.0, 1.0, -2.0]
+    """
+
+    def _rate(self, alpha: float) -> float:
+        return 1 / max(alpha * self.n_seen_, self._smoothness)
 
 
 class Ridge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -141,6 +168,12 @@ PEERS = (
     Peer(
         "online gradient descent",
         {"regression": lambda settings: GradientDescent()},
+        frozenset({LOSS}),
+        most_columns=WIDE,
+    ),
+    Peer(
+        "stable gradient descent",
+        {"regression": lambda settings: StableDescent()},
         frozenset({LOSS}),
         most_columns=WIDE,
     ),

@@ -1,5 +1,6 @@
 """Evaluation of online learners of any library: regret against hindsight, model changes, average sensitivity."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from batch2online.evaluate.loop import peeks
@@ -22,6 +23,7 @@ from batch2online.evaluate.sensitivity import Decay, SensitivityEstimate, averag
 
 if TYPE_CHECKING:
     from batch2online.evaluate.paper import paper_figure
+    from batch2online.evaluate.theorems import theorem_figures
 
 __all__ = [
     "Absolute",
@@ -52,13 +54,15 @@ __all__ = [
     "prequential",
     "sensitivity_decay",
     "subspace_angle",
+    "theorem_figures",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the paper's experiment on first use: it brings all estimators and the paper's algorithms with it."""
-    if name == "paper_figure":
-        from batch2online.evaluate.paper import paper_figure
+_HOMES = {"paper_figure": "paper", "theorem_figures": "theorems"}
 
-        return paper_figure
+
+def __getattr__(name: str) -> Any:
+    """Import the paper's experiments on first use: they bring all estimators and the paper's algorithms with them."""
+    if name in _HOMES:
+        return getattr(import_module(f"batch2online.evaluate.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'batch2online.evaluate' has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import tracemalloc
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,6 +154,14 @@ def thinned(n: int, chunk: int) -> IntArray:
     """Return the ends of chunks at which a curve is kept: a hundred evenly spread, a hundred by logarithm."""
     wanted = np.concatenate([np.linspace(1, n, _CURVE), np.geomspace(1, n, _CURVE)])
     return np.unique(np.minimum(n, np.ceil(wanted / chunk).astype(np.int64) * chunk))
+
+
+def fed(model: Any, X: FloatArray, y: FloatArray | None, ends: Iterable[int]) -> Iterator[Any]:
+    """Yield an estimator of this package after each of these row counts; its results do not depend on chunks."""
+    start = 0
+    for end in ends:
+        yield model.partial_fit(X[start:end], *(() if y is None else (y[start:end],)))
+        start = end
 
 
 def peak_memory(model: Any, loss: Loss, stream: Arrivals) -> int:

@@ -85,6 +85,31 @@ def general_sensitivity(n: int, constant: float, total: float, largest_total: fl
     return min(1.0, constant * total / n * (1 + largest_total * reaction(epsilon)))
 
 
+def online_lewis_sensitivity(n: int, constant: float, total: float, weights: float, epsilon: float) -> float:
+    """(c S (1 + 2 K W) + 2 W) / n: online Lewis weights for p up to 2, which sum to W; scores sum to S (Lemma 13).
+
+    W depends on the order of the rows; it is about the number of columns times the logarithm of the blocks.
+    """
+    return min(1.0, (constant * total * (1 + 2 * reaction(epsilon) * weights) + 2 * weights) / n)
+
+
+def running_minimum_sensitivity(n: int, constant: float, total: float, epsilon: float, checks: float) -> float:
+    """((1 + 2K) c S + 2 S J) / n: leverage scores, each row by its least ``c(t) * score`` over J checks (Lemma 12).
+
+    The order of rows matters: a row that is left out leaves a hole in its place.
+    """
+    return min(1.0, total * ((1 + 2 * reaction(epsilon)) * constant + 2 * checks) / n)
+
+
+def ridge_running_minimum_sensitivity(
+    n: int, constant: float, rank: int, epsilon: float, checks: float, *, intercept: bool = False
+) -> float:
+    """((1 + r K) c S + 8 S J) / n, r = (4/3)((k + 1) S / k + 8/5): the same for ridge leverage scores of rank k."""
+    total = 2 * rank + intercept
+    rise = 4 / 3 * ((rank + 1) * total / rank + 8 / 5)
+    return min(1.0, total * ((1 + rise * reaction(epsilon)) * constant + 8 * checks) / n)
+
+
 def exact_stability(n: int, columns: int) -> float:
     """6 p / n: mean increase of the loss of a row that is left out, in units of L, for exact least squares.
 
@@ -164,6 +189,22 @@ def lazy_regret(
 
 REGULARITY = 2.0
 """What Theorem 5 calls rho Gamma: models that cost rows seen nearly the same cost others so, up to this factor."""
+
+
+LAG = 2.0
+"""Bound H of Lemma 11: by so much running minima raise the variance of a coreset whose constant grows like a root."""
+
+
+def coreset_excess(constant: float, columns: int, epsilon: float, regularity: float = REGULARITY) -> float:
+    """(1 + e^2 / (4 + 4e)) H (4 rho + 8 sqrt(rho d)) / c: excess loss of least squares on a coreset (Theorem 8).
+
+    Relative to the optimum, for rows that the model has not seen.
+
+    >>> round(coreset_excess(478, columns=10, epsilon=0.1), 3)
+    0.184
+    """
+    rounding = 1 + epsilon**2 / (4 * (1 + epsilon))
+    return rounding * LAG * (4 * regularity + 8 * math.sqrt(regularity * columns)) / constant
 
 
 def kept_model(slack: float, regularity: float = REGULARITY) -> float:

@@ -72,7 +72,7 @@ def test_paper_passes_its_options_and_prints_its_table(monkeypatch, tmp_path, ca
 
     def figure(out, **options):
         asked.update(options, out=out)
-        line = {"problem": "Regression", "data": "diabetes", "epsilon": 0.1, "ratio": 1.25, "changes": 7.0}
+        line = {"problem": "Regression", "data": "diabetes", "epsilon": 0.1, "ratio": 1.25, "regret": 7.0}
         table = [{**line, "algorithm": "ours"}, {**line, "algorithm": "the paper's", "ratio": 1.5}]
         return SimpleNamespace(png=Path(out) / "figure.png", table=table)
 
@@ -82,3 +82,26 @@ def test_paper_passes_its_options_and_prints_its_table(monkeypatch, tmp_path, ca
     text = " ".join(capsys.readouterr().out.split())
     assert "Regression diabetes 0.1 1.2500 (7) 1.5000 (7)" in text
     assert "figure.png" in text
+
+
+def test_theorems_pass_their_options_and_print_slopes(monkeypatch, tmp_path, capsys):
+    asked = {}
+
+    def figures(out, **options):
+        asked.update(options, out=out)
+        names = {"problem": "regression", "d": 10, "k": "", "z": "", "epsilon": 0.1, "regret_std": 0.0}
+        points = [
+            {**names, "rows": n, "regret": r, "approximate_regret": r - n, "kept": 9, "bound": 1234.0}
+            for n, r in ((100, 10.0), (1_000, 20.0), (10_000, 200.0))
+        ]
+        return SimpleNamespace(files=[Path(out) / "regret.svg"], regret=points)
+
+    monkeypatch.setattr(paper_command, "theorem_figures", figures)
+    words = ["paper", "--theorems", "--quick", "--out", str(tmp_path), "--seeds", "2", "--jobs", "1"]
+    assert run_safely(words) == 0
+    assert asked == {"out": tmp_path, "quick": True, "rows": None, "seeds": 2, "jobs": 1, "progress": False}
+    text = " ".join(capsys.readouterr().out.split())
+    assert "regression 10 0.1 10,000 200 1.00 1,234" in text
+    assert "regret.svg" in text
+    assert run_safely([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["per_fold"] == pytest.approx(180 / np.log(10))

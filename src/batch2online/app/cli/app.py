@@ -392,16 +392,23 @@ def compare(
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("paper"), help="Folder for the figure."
 )
-@click.option("--full", is_flag=True, help="Use 1500 rows per stream instead of 300; time grows quadratically.")
+@click.option("--theorems", is_flag=True, help="Draw regret, changes and average sensitivity beside their bounds.")
+@click.option("--full", is_flag=True, help="Real data as well, and up to 100,000 rows per stream: half an hour.")
+@click.option("--quick", is_flag=True, help="With --theorems: 10,000 rows per stream instead of 1,000,000.")
 @_count("--rows", "Number of rows per stream.", 60)
-@_count("--seeds", "Number of streams to average.", default=5)
+@_count("--seeds", "Number of streams to average. Default: 5, or 3 in the quick forms.")
 @click.option("--jobs", type=int, metavar="N", default=-1, help="Number of processes; -1 uses all cores.")
-@click.option("--json", "as_json", is_flag=True, help="Print the final loss and changes of each curve as JSON.")
-def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
-    """Reproduce the experiment of the paper."""
-    from batch2online.app.cli.commands.paper import paper as paper_command
+@click.option("--json", "as_json", is_flag=True, help="Print the end of each curve as JSON.")
+def paper(
+    out: Path, theorems: bool, full: bool, quick: bool, rows: int | None, seeds: int | None, jobs: int, as_json: bool
+) -> None:
+    """Reproduce the experiment of the paper, or show its theorems."""
+    from batch2online.app.cli.commands import paper as commands
 
-    paper_command(out, full, rows, seeds, jobs, as_json)
+    if theorems:
+        commands.theorems(out, quick, rows, seeds or (3 if quick else 5), jobs, as_json)
+    else:
+        commands.paper(out, full, rows, seeds or (5 if full else 3), jobs, as_json)
 
 
 @app.command()

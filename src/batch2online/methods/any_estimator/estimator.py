@@ -87,9 +87,10 @@ class BatchToOnline(Labelled):
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have grown by half, unless
-        not all rows are kept and the gain of the last refit shows that the next one gains nothing, and when the loss of
-        recent rows has risen. ``Measured(growth=1.26)`` refits twice as often.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: refit whenever
+        the rows have grown by half, and when the loss of recent rows has risen. If only some rows are kept, a refit is
+        skipped where the gain of the last one shows that it would gain nothing. ``Measured(growth=1.26)`` refits twice
+        as often.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
@@ -98,11 +99,15 @@ class BatchToOnline(Labelled):
     loss_bound : float, optional
         Clip losses to [0, loss_bound], which the theorem needs. A :class:`LossBoundWarning` is issued when a loss is
         clipped; ``regret_.excess`` is the total amount.
+    sensitivity : function, optional
+        A bound ``n -> beta(n)`` of the average sensitivity of the model of n rows, coreset included and with the seed
+        kept: of an algorithm with low sensitivity of its own. :func:`theory.certificate` uses it in place of that of
+        the coreset; ``epsilon`` is then the accuracy of the algorithm.
     resample : bool, default False
         Fit to rows without weights: for estimators without ``sample_weight``. These are all rows while they are kept
         (see ``memory``), then a uniform sample.
     epsilon : float, default 0.1
-        The grid of powers of ``1 + epsilon`` on which weights lie.
+        Weights are powers of ``1 + epsilon``.
     memory : int or str, default "512MB"
         Bytes that the kept rows may take, their strings included, if no ``coreset_size`` is given: a number, or a
         string with a unit. All rows are kept and fitted while they fit in it, then the largest coreset that does.
@@ -181,6 +186,7 @@ class BatchToOnline(Labelled):
         refresh: Policy | None = None,
         loss: Any = None,
         loss_bound: float | None = None,
+        sensitivity: Any = None,
         resample: bool = False,
         epsilon: float = 0.1,
         memory: int | str = "512MB",
@@ -199,6 +205,7 @@ class BatchToOnline(Labelled):
         self.refresh = refresh
         self.loss = loss
         self.loss_bound = loss_bound
+        self.sensitivity = sensitivity
         self.resample = resample
         self.epsilon = epsilon
         self.memory = memory
@@ -247,8 +254,15 @@ class BatchToOnline(Labelled):
             memory=self._memory,
             decays=self.half_life is not None,
             churn_price=defaults.checked_churn_price(self.churn_price, kind),
+            own_sensitivity=self._checked_sensitivity(),
             encoding=self._encoding,
         )
+
+    def _checked_sensitivity(self) -> Any:
+        known = self.sensitivity
+        if known is not None and not (callable(known) and isinstance(known(1_000), int | float | np.number)):
+            raise TypeError(f"sensitivity must be a function of a number of rows that returns a number, got {known!r}.")
+        return known
 
     def _new_coreset(self) -> CoresetBuilder:
         is_given = isinstance(self.coreset, CoresetBuilder)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -19,6 +17,7 @@ from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
+from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
 from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
 from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
 from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
@@ -94,23 +93,6 @@ class LossBoundWarning(UserWarning):
     """The loss of a row is above ``loss_bound``: the theorem holds for the clipped loss."""
 
 
-class FitNeededError(RuntimeError):
-    """An estimator would have to be fitted to open a file, which fits nothing."""
-
-
-_may_fit: ContextVar[bool] = ContextVar("may_fit", default=True)
-
-
-@contextmanager
-def without_fitting() -> Iterator[None]:
-    """Let every fit of a wrapped estimator or function raise :class:`FitNeededError`."""
-    token = _may_fit.set(False)
-    try:
-        yield
-    finally:
-        _may_fit.reset(token)
-
-
 @dataclass(frozen=True)
 class FittedEstimator:
     """A model and the weighted rows it was fitted on, on which it can be fitted again.
@@ -144,6 +126,7 @@ class EstimatorProblem(Problem):
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
     ``memory`` are the bytes that the coreset may take; None where its size is given. ``decays`` is whether old rows
     lose weight. ``churn_price`` is the gain, as a share of the loss, that is worth a change of all labels of clusters.
+    ``own_sensitivity`` is what the user knows of the average sensitivity of a model of n rows.
     """
 
     estimator: Any
@@ -156,6 +139,7 @@ class EstimatorProblem(Problem):
     memory: int | None = None
     decays: bool = False
     churn_price: float = 0.0
+    own_sensitivity: Callable[[int], float] | None = None
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
 
@@ -168,6 +152,10 @@ class EstimatorProblem(Problem):
 
     def refit_cost(self, keeps_history: bool) -> Literal["any"]:
         return "any"
+
+    def sensitivity(self, data: Snapshot) -> Callable[[int], float]:
+        known = self.own_sensitivity
+        return super().sensitivity(data) if known is None else lambda n: min(1.0, float(known(n)))
 
     def warm_up(self) -> WarmUp:
         """Return the warm-up of the loss; rows with strings or missing values have no distances, and a loss of 0."""
@@ -282,7 +270,7 @@ class EstimatorProblem(Problem):
 
         ``order`` is that of its clusters.
         """
-        if not _may_fit.get():
+        if not may_fit.get():
             raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
         targets = self._decoded(rows.targets)
         flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None
@@ -303,7 +291,7 @@ class EstimatorProblem(Problem):
     def cost(self, model: FittedEstimator, data: Snapshot, scored: Scores | None = None) -> float:
         """Total loss on all rows seen, estimated on some of the kept rows.
 
-        With ``scored``, it is that of the rows that were scored when they came.
+        ``scored`` selects the rows that were predicted before they were learned; None selects all.
         """
         return self._cost_on(self._comparison_rows(data), model, scored)
 
@@ -364,7 +352,7 @@ class EstimatorProblem(Problem):
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
         That of a flexible model is measured out of sample: each half of the kept rows under a model of the other half.
-        With ``scored``, the optimum is that of the rows that were scored when they came.
+        ``scored`` selects the rows that were predicted before they were learned; None selects all.
         """
         coreset = data.coreset
         if model is None or (scored is not None and not scored(coreset.ids).any()):

@@ -32,7 +32,8 @@ from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable
 from batch2online.methods.any_estimator import defaults, skops_model
-from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of, without_fitting
+from batch2online.methods.any_estimator.no_fits import without_fitting
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
 from batch2online.methods.any_estimator.sensitivity import Sensitivity
 from batch2online.methods.any_estimator.trust import Trust, harmless, is_modest, public_name
 from batch2online.methods.any_estimator.weighted_fit import seeded

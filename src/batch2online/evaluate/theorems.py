@@ -1,0 +1,468 @@
+"""Figures that show the theorems: regret, changes of the model and average sensitivity over the number of rows.
+
+Rows are bounded, as the theorems ask: uniform noise around a linear function, a subspace, or centers. They come in
+random order. Regret after n rows is that of a stream of these n rows, against the best model of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from batch2online import coresets, reference, theory
+from batch2online._types import FloatArray
+from batch2online.evaluate import theorem_plots
+from batch2online.evaluate.loop import fed
+from batch2online.evaluate.losses import LowRankLoss, Squared, changed
+from batch2online.evaluate.prequential import ProgressBar
+from batch2online.evaluate.result import pyplot
+from batch2online.evaluate.sensitivity import average_sensitivity
+from batch2online.methods.clustering import solver
+from batch2online.methods.clustering.estimator import OnlineClustering
+from batch2online.methods.least_squares.estimator import OnlineRegression
+from batch2online.methods.low_rank.estimator import OnlineLowRank
+from batch2online.refresh import Adaptive, Geometric, OnChange
+from batch2online.theory import certificate
+
+Record = dict[str, Any]
+AUTO, EXACT = "auto", "exact"
+GROWTH = 1.1
+"""A new model whenever the rows have grown by so much (Theorem 2): nearly the bound of a new model at every row."""
+
+
+# -- streams -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One of the three problems in d dimensions, with k clusters or components and distances to the power z."""
+
+    name: str
+    d: int
+    k: int = 0
+    z: float = 2.0
+
+    def rows(self, n: int) -> tuple[FloatArray, FloatArray | None]:
+        """Return bounded rows, and targets for regression."""
+        rng = np.random.default_rng([self.d, self.k])
+        if self.name == "regression":
+            coefficients, X = rng.normal(size=self.d), rng.uniform(-1, 1, size=(n, self.d))
+            return X, X @ coefficients + rng.uniform(-1, 1, size=n)
+        if self.name == "low rank":
+            basis = np.linalg.qr(rng.normal(size=(self.d, self.k)))[0]
+            scores = rng.uniform(-1, 1, size=(n, self.k)) * np.linspace(3, 1, self.k)
+            return scores @ basis.T + rng.uniform(-0.5, 0.5, size=(n, self.d)), None
+        centers = 4 * rng.normal(size=(self.k, self.d))
+        return centers[rng.integers(self.k, size=n)] + rng.uniform(-2, 2, size=(n, self.d)), None
+
+    def stream(self, n: int, seed: int) -> tuple[FloatArray, FloatArray | None]:
+        """Return the rows in a random order."""
+        X, y = self.rows(n)
+        order = np.random.default_rng(seed).permutation(n)
+        return X[order], None if y is None else y[order]
+
+    def estimator(self, epsilon: float | str, **settings: Any) -> Any:
+        """Return the online estimator in the paper's form, on a coreset; EXACT is from the moments of all rows."""
+        settings |= {} if epsilon == EXACT else {"solve": "coreset", "epsilon": epsilon}
+        if self.name == "regression":
+            return OnlineRegression(**settings)
+        if self.name == "low rank":
+            return OnlineLowRank(self.k, **settings)
+        return OnlineClustering(self.k, z=self.z, warm_start=False, **settings)
+
+    def optima(self, X: FloatArray, y: FloatArray | None, at: Sequence[int]) -> list[FloatArray]:
+        """Return the loss of each row under the best model of the first n rows, for each n."""
+        if self.name == "regression":
+            return [Squared().hindsight(X[:n], None if y is None else y[:n]) for n in at]
+        if self.name == "low rank":
+            return [LowRankLoss(self.k).hindsight(X[:n], None) for n in at]
+        some = X[:_SAMPLE]
+        start = solver.solve(some, np.ones(len(some)), self.k, self.z, seed=0)
+        best = (solver.solve(X[:n], np.ones(n), self.k, self.z, seed=0, current=start, starts=1) for n in at)
+        return [solver.losses(X[:n], centers, self.z) for n, centers in zip(at, best, strict=True)]
+
+    def rate(self, epsilon: float, n: int) -> float:
+        """Return the rate of the paper's theorem, hidden constants one."""
+        if self.name == "regression":
+            return theory.regression_regret(self.d, epsilon, n)
+        if self.name == "low rank":
+            return theory.low_rank_regret(self.k, epsilon, n)
+        return theory.clustering_regret(self.k, self.z, epsilon, n)
+
+
+_SAMPLE = 20_000
+"""Rows on which the starting centers of the best model are searched for."""
+
+
+def checkpoints(n: int, a_decade: int = 3, first: int = 100) -> list[int]:
+    """Return row counts up to n, evenly spread by logarithm.
+
+    >>> checkpoints(1_000, a_decade=2)
+    [100, 316, 1000]
+    """
+    steps = round(a_decade * math.log10(n / first))
+    return sorted({round(n / 10 ** (step / a_decade)) for step in range(steps + 1)})
+
+
+# -- regret ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RegretPanel:
+    """Accuracies that are compared on the same streams of one problem, of a share of the rows."""
+
+    problem: Problem
+    epsilons: tuple[float | str, ...]
+    share: float = 1.0
+
+    def measure(self, rows: int, seed: int) -> list[Record]:
+        n = round(self.share * rows)
+        X, y = self.problem.stream(n, seed)
+        at = checkpoints(n)
+        optima = self.problem.optima(X, y, at)
+        bound = float(optima[-1].max())
+        found = []
+        for epsilon in self.epsilons:
+            model = self.problem.estimator(epsilon, refresh=Geometric(GROWTH), random_state=seed)
+            for rows, best, now in zip(at, optima, fed(model, X, y, at), strict=True):
+                found.append(self._record(epsilon, rows, float(best.sum()), now, bound))
+        return found
+
+    def _record(self, epsilon: float | str, rows: int, optimum: float, model: Any, bound: float) -> Record:
+        loss, promise = model.regret_.loss, certificate(model, bound)
+        allowed = 0.0 if isinstance(epsilon, str) else epsilon
+        slack = (promise.factor - 1 - allowed) * optimum
+        return {
+            **_names(self.problem),
+            "epsilon": epsilon,
+            "rows": rows,
+            "regret": loss - optimum,
+            "approximate_regret": loss - (1 + allowed) * optimum,
+            "optimum": optimum,
+            "kept": len(model.coreset_),
+            "bound": math.nan if promise.gaps else promise.additive + slack,
+            "rate": self.problem.rate(allowed, rows) if allowed else math.nan,
+        }
+
+
+def _names(problem: Problem) -> Record:
+    is_clustering = problem.name == "clustering"
+    return {"problem": problem.name, "d": problem.d, "k": problem.k or "", "z": problem.z if is_clustering else ""}
+
+
+def regret_panels(quick: bool = False) -> list[RegretPanel]:
+    """Return the three problems with all accuracies; a tenth of the rows with other z, k and d at epsilon = 0.1."""
+    fixed: tuple[float | str, ...] = (0.3, 0.1, 0.03, AUTO)
+    main = [
+        RegretPanel(Problem("regression", 10), (*fixed, EXACT)),
+        RegretPanel(Problem("low rank", 20, 5), (*fixed, EXACT)),
+        RegretPanel(Problem("clustering", 5, 5), fixed),
+    ]
+    further = [
+        *(Problem("clustering", 5, 5, z) for z in (1.0, 3.0)),
+        *(Problem("clustering", 5, k) for k in (2, 10)),
+        *(Problem("clustering", d, 5) for d in (2, 20)),
+        *(Problem("low rank", 20, k) for k in (2, 10)),
+        *(Problem("low rank", d, 5) for d in (10, 40)),
+        *(Problem("regression", d) for d in (3, 30)),
+    ]
+    share = 1.0 if quick else 0.1
+    return main + [RegretPanel(problem, (0.1, AUTO), share) for problem in further[: 2 if quick else None]]
+
+
+# -- changes -----------------------------------------------------------------------------------------------
+
+CHANGES_EPSILON, CHANGES_SIZE = 0.5, 30
+"""A wide perturbation and a small coreset: with these the changes of the paper's algorithms get rare at all."""
+
+TRANSPORT = "transport"
+
+
+@dataclass(frozen=True)
+class ChangesLine:
+    """One algorithm on one problem, up to so many rows."""
+
+    problem: Problem
+    algorithm: str
+    rows: int
+
+    def measure(self, seed: int) -> list[Record]:
+        X, y = self.problem.stream(self.rows, seed)
+        at = checkpoints(self.rows)
+        if self.algorithm == TRANSPORT:
+            moves = [False, *(changed(old, new) for old, new in pairwise(self._models(X, y, seed)))]
+            counts = np.cumsum(moves)[np.array(at) - 1]
+            return [
+                self._record(n, int(count), self._bound_of_transport(n)) for n, count in zip(at, counts, strict=True)
+            ]
+        settings = {"refresh": POLICIES[self.algorithm], "coreset_size": CHANGES_SIZE, "random_state": seed}
+        models = fed(self.problem.estimator(CHANGES_EPSILON, **settings), X, y, at)
+        return [
+            self._record(n, model.n_changes_, certificate(model, 1.0).models_promised - 1)
+            for n, model in zip(at, models, strict=True)
+        ]
+
+    def _models(self, X: FloatArray, y: FloatArray | None, seed: int) -> list[Any]:
+        rng, k, epsilon, m = np.random.default_rng(seed), self.problem.k, CHANGES_EPSILON, CHANGES_SIZE
+        if self.problem.name == "regression":
+            A = np.column_stack([np.ones(len(X)), X])
+            return reference.online_regression(rng, A, y, epsilon, m=m, consistent=True).models
+        if self.problem.name == "low rank":
+            return reference.online_low_rank(rng, X, k, epsilon, m=m, consistent=True).models
+        sizes = (2 * m, m)
+        return reference.online_clustering(rng, X, k, epsilon, sizes=sizes, constant=1, consistent=True).models
+
+    def _record(self, rows: int, changes: int, bound: float) -> Record:
+        names = {**_names(self.problem), "algorithm": self.algorithm, "epsilon": CHANGES_EPSILON}
+        return {**names, "size": CHANGES_SIZE, "rows": rows, "changes": changes, "bound": bound}
+
+    def _bound_of_transport(self, n: int) -> float:
+        """Return the sum of m K / t, at most one each, for leverage scores; NaN for others.
+
+        The last of t rows has a share of 1/t of the probabilities on average. So much of a draw moves with the row, and
+        (1 + 1/epsilon) / t with the interval of its weight.
+        """
+        if self.problem.name != "regression":
+            return math.nan
+        total = CHANGES_SIZE * theory.reaction(CHANGES_EPSILON)
+        return float(np.minimum(1.0, total / np.arange(1, n)).sum())
+
+
+POLICIES: dict[str, Any] = {"OnChange": OnChange(), "Geometric": Geometric(1.2), "Adaptive": Adaptive()}
+
+
+def changes_lines(quick: bool = False) -> list[ChangesLine]:
+    """Return all algorithms on the three problems; those that work at every row up to fewer rows."""
+    transported, on_change, others = (600, 300, 10_000) if quick else (3_000, 5_000, 1_000_000)
+    rows = {TRANSPORT: transported, "OnChange": on_change, "Geometric": others, "Adaptive": others}
+    problems = (Problem("regression", 3), Problem("low rank", 10, 2), Problem("clustering", 2, 3))
+    return [ChangesLine(problem, name, n) for problem in problems for name, n in rows.items()]
+
+
+# -- average sensitivity -----------------------------------------------------------------------------------
+
+SENSITIVITY_SIZE, SENSITIVITY_EPSILON, SENSITIVITY_ROWS = 30, 0.5, 1_000
+
+
+@dataclass(frozen=True)
+class SensitivityPoint:
+    """A coreset of so many rows at one accuracy."""
+
+    coreset: str
+    rows: int
+    epsilon: float
+    trials: int
+
+    def measure(self) -> Record:
+        problem, make = CORESETS[self.coreset]
+        X, y = problem.rows(self.rows)
+        empty = make(epsilon=self.epsilon, coreset_size=SENSITIVITY_SIZE)
+        found = average_sensitivity(empty, X, y, trials=self.trials, random_state=self.rows)
+        filled = make(epsilon=self.epsilon, coreset_size=SENSITIVITY_SIZE, random_state=0)
+        bound = filled.add(X, *(() if y is None else (y,))).sensitivity(self.rows)
+        return {
+            "coreset": self.coreset,
+            "epsilon": self.epsilon,
+            "size": SENSITIVITY_SIZE,
+            "rows": self.rows,
+            "sensitivity": found.mean,
+            "low": found.low,
+            "high": found.high,
+            "bound": bound if bound < 1 else math.nan,
+        }
+
+
+def _clustering(stages: int) -> Callable[..., Any]:
+    return lambda **settings: coresets.Clustering(3, stages=stages, **settings)
+
+
+CORESETS: dict[str, tuple[Problem, Callable[..., Any]]] = {
+    "Uniform": (Problem("low rank", 5, 2), coresets.Uniform),
+    "Leverage": (Problem("regression", 3), coresets.Leverage),
+    "RidgeLeverage": (Problem("low rank", 5, 2), lambda **settings: coresets.RidgeLeverage(2, **settings)),
+    "Clustering": (Problem("clustering", 2, 3), _clustering(1)),
+    "Clustering, two stages": (Problem("clustering", 2, 3), _clustering(2)),
+    "Sensitivity, Lewis": (
+        Problem("regression", 3),
+        lambda **settings: coresets.Sensitivity(coresets.LewisScore(1.0), **settings),
+    ),
+}
+
+
+def sensitivity_points(quick: bool = False) -> list[SensitivityPoint]:
+    """Return all coresets over the number of rows and over the accuracy."""
+    rows = (250, 1_000) if quick else (250, 500, 1_000, 2_000, 4_000)
+    epsilons = (0.1, 0.9) if quick else (0.03, 0.1, 0.3, 0.9)
+    trials, middle = (30, 1_000) if quick else (150, SENSITIVITY_ROWS)
+    over_rows = [(n, SENSITIVITY_EPSILON) for n in rows]
+    over_epsilon = [(middle, epsilon) for epsilon in epsilons]
+    return [SensitivityPoint(name, n, e, trials) for name in CORESETS for n, e in over_rows + over_epsilon]
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TheoremFigures:
+    """The files written, and the tables in them."""
+
+    files: list[Path]
+    regret: list[Record] = field(repr=False)
+    changes: list[Record] = field(repr=False)
+    sensitivity: list[Record] = field(repr=False)
+
+
+def theorem_figures(
+    folder: str | Path = ".",
+    *,
+    quick: bool = False,
+    rows: int | None = None,
+    seeds: int | Iterable[int] = 5,
+    jobs: int = -1,
+    progress: bool = False,
+) -> TheoremFigures:
+    """Measure regret, changes and average sensitivity, and draw them beside their bounds; needs matplotlib.
+
+    Parameters
+    ----------
+    folder : path
+        Where ``regret``, ``changes`` and ``sensitivity`` are written, as ``.csv``, ``.svg`` and ``.png``, and
+        ``regret_sweeps`` as pictures.
+    quick : bool
+        Streams of 10,000 rows instead of 1,000,000, and fewer settings: under two minutes.
+    rows : int or None
+        Another number of rows for the regret.
+    seeds : int or iterable of int
+        How many streams, or their seeds.
+    jobs : int
+        Processes; -1 is one for each core.
+    progress : bool
+        Show a bar on standard error.
+    """
+    pyplot()  # fail before the work if it cannot be drawn
+    tables = measured(quick=quick, rows=rows, seeds=seeds, jobs=jobs, progress=progress)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [write_csv(folder / f"{name}.csv", table) for name, table in tables.items()]
+    return TheoremFigures([*files, *theorem_plots.draw(tables, folder)], **tables)
+
+
+def measured(
+    tables: Iterable[str] = ("regret", "changes", "sensitivity"),
+    *,
+    quick: bool,
+    rows: int | None = None,
+    seeds: int | Iterable[int] = 5,
+    jobs: int = 1,
+    progress: bool = False,
+) -> dict[str, list[Record]]:
+    """Return these tables: means over seeds, and standard deviations."""
+    chosen = list(range(seeds) if isinstance(seeds, int) else seeds)
+    n = rows or (10_000 if quick else 1_000_000)
+    tasks = {
+        "regret": [_Bound(panel.measure, (n, seed)) for seed in chosen for panel in regret_panels(quick)],
+        "changes": [_Bound(line.measure, (seed,)) for seed in chosen for line in changes_lines(quick)],
+        "sensitivity": [_Bound(point.measure, ()) for point in sensitivity_points(quick)],
+    }
+    work = [(name, task) for name in tables for task in tasks[name]]
+    finished = Parallel(n_jobs=jobs, return_as="generator")(delayed(_run)(task) for _, task in work)
+    results = ProgressBar(finished, len(work), "theorems") if progress else finished
+    found: dict[str, list[Record]] = {name: [] for name in tables}
+    for (name, _), records in zip(work, results, strict=True):
+        found[name] += records
+    return {name: averaged(records, _QUANTITIES[name]) for name, records in found.items()}
+
+
+_QUANTITIES = {
+    "regret": ("regret", "approximate_regret", "optimum", "kept", "bound"),
+    "changes": ("changes", "bound"),
+    "sensitivity": (),
+}
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A call that can be sent to a process."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> list[Record]:
+        result = self.function(*self.arguments)
+        return result if isinstance(result, list) else [result]
+
+
+def _run(work: Callable[[], list[Record]]) -> list[Record]:
+    with threadpool_limits(1):
+        return work()
+
+
+def averaged(records: list[Record], quantities: Sequence[str]) -> list[Record]:
+    """Return one record for each setting: means over seeds, and ``_std``, the standard deviation.
+
+    >>> averaged([{"rows": 9, "changes": 1.0}, {"rows": 9, "changes": 3.0}], ["changes"])
+    [{'rows': 9, 'changes': 2.0, 'changes_std': 1.4142135623730951, 'seeds': 2}]
+    """
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(v for name, v in record.items() if name in _KEYS), []).append(record)
+    return [_mean(group, quantities) for group in groups.values()]
+
+
+_KEYS = frozenset({"problem", "d", "k", "z", "epsilon", "algorithm", "coreset", "rows"})
+
+
+def _mean(group: list[Record], quantities: Sequence[str]) -> Record:
+    found = dict(group[0])
+    for name in quantities:
+        values = np.array([record[name] for record in group], dtype=np.float64)
+        found[name] = float(values.mean())
+        if name in ("regret", "approximate_regret", "changes"):
+            found[f"{name}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return found | {"seeds": len(group)}
+
+
+def write_csv(path: Path, records: list[Record]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, records[0].keys())
+        writer.writeheader()
+        writer.writerows(records)
+    return path
+
+
+# -- slopes ------------------------------------------------------------------------------------------------
+
+
+def slopes(regret: list[Record]) -> list[Record]:
+    """Return for each line of regret its value at the end, its log-log slope over the last decade, and its bound."""
+    lines: dict[Any, list[Record]] = {}
+    for record in regret:
+        lines.setdefault(tuple(record[name] for name in ("problem", "d", "k", "z", "epsilon")), []).append(record)
+    return [_slope(points) for points in lines.values()]
+
+
+def _slope(points: list[Record]) -> Record:
+    last = points[-1]
+    first = min(points, key=lambda point: abs(math.log(10 * point["rows"] / last["rows"])))
+    folds = math.log(last["rows"] / first["rows"])
+    names = {name: last[name] for name in ("problem", "d", "k", "z", "epsilon", "rows", "kept")}
+    growth = last["regret"] / first["regret"] if first["regret"] > 0 < last["regret"] else math.nan
+    return {
+        **names,
+        "regret": last["regret"],
+        "regret_std": last["regret_std"],
+        "slope": math.log(growth) / folds,
+        "per_fold": (last["regret"] - first["regret"]) / folds,
+        "approximate_regret": last["approximate_regret"],
+        "largest_approximate_regret": max(point["approximate_regret"] for point in points),
+        "bound": last["bound"],
+    }
