@@ -239,8 +239,8 @@ COLUMNS = (
 IN_TIME = ("loss / doublings", "loss / best", "fits / doublings", "auto: loss / best", "auto: fits / doublings")
 TEXT = (
     "The same estimator refitted by a script on all rows, at doublings or after each of 30 equal parts (*nightly*), "
-    "and `BatchToOnline`. Chunks of 1,000 rows, each predicted before it is learned, from row 1,000 on; processor "
-    "time. {}"
+    "and `BatchToOnline`. Chunks of 1,000 rows, each predicted before it is learned, from row 1,000 on; "
+    "processor time. {}"
 )
 
 
