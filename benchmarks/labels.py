@@ -4,13 +4,15 @@ Every learner gets the same rows in random order, at most 60,000, in chunks of 1
 are fewer). From the second chunk on, each chunk is scored under the model before it, and after each change labels of
 all rows are compared with those before: *labels changed* is the sum of these shares, so changes a row. Refits are
 ``KMeans`` on all rows, with the clusters matched or from the centers before, at doublings and at 30 equal nights.
-Figures are means over cells (a data set and k) of means over orders; *loss* is over that of the first.
+Figures are means over cells (a data set and k) of means over orders; *loss* is over that of the first. ``--json``
+stores them with commit and date.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -22,6 +24,7 @@ import numpy as np
 from batch2online import OnlineClustering, datasets
 from batch2online.baselines import KMeansRefits
 from batch2online.numerics.distances import nearest
+from benchmarks.suite import stored
 
 SETS = ("diamonds", "flights", "letter", "shuttle", "china_pixels", "digits")
 CLUSTERS, ORDERS, FIRST_ORDER = (5, 10, 20), 5, 700
@@ -123,13 +126,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two small sets, k = 5, two orders")
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--orders", type=int, default=ORDERS)
+    parser.add_argument("--first-order", type=int, default=FIRST_ORDER, help="seed of the first order of rows")
     parser.add_argument("--prices", nargs="+", type=float, default=PRICES)
     parser.add_argument("--nightly", action="store_true", help="refits at 30 equal nights as well")
     parser.add_argument("--json", type=Path, help="write all lines to this file")
     given = parser.parse_args()
     sets, clusters = (("digits", "letter"), (5,)) if given.quick else (given.sets, CLUSTERS)
-    orders = range(FIRST_ORDER, FIRST_ORDER + (2 if given.quick else given.orders))
+    orders = range(given.first_order, given.first_order + (2 if given.quick else given.orders))
     warnings.simplefilter("ignore")
+    provenance = stored.provenance(f"python -m benchmarks.labels {' '.join(sys.argv[1:])}".strip())
     lines: list[dict[str, Any]] = []
     for name in sets:
         for k in clusters:
@@ -138,7 +143,8 @@ def main() -> None:
     print("\nmeans over cells: loss, labels changed a row, most at once, changes, processor seconds")
     print(*map(shown, summary(lines)), sep="\n")
     if given.json:
-        given.json.write_text(json.dumps(lines, indent=1) + "\n")
+        found = provenance | {"means": summary(lines), "cells": lines}
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

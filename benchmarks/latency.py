@@ -1,18 +1,19 @@
 """How long a call of ``learn_one`` takes: in a tight loop, and with rows that come at a rate, beside River.
 
 ``python -m benchmarks.latency`` measures every estimator with and without ``background=True`` on the same rows of 10
-columns, and writes ``results/latency.json``. Options: ``--rows`` of the tight loop, ``--paced`` rows that come at
-``--rate`` a second. Times are those of the caller's clock and, in the last column, of its processor: a machine that
-does other work as well delays the first, not the second. Calls of all learners are measured in turns of 1,000 rows, so
-that they share what disturbs them.
+columns, and writes ``latency.json`` beside this file. Options: ``--rows`` of the tight loop, ``--paced`` rows that come
+at ``--rate`` a second. Times are those of the caller's clock and, in columns called "own", of its processor: a machine
+that does other work as well delays the first, not the second. Learners take turns of 10,000 rows, so that they share
+what disturbs them.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
-import platform
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,9 +24,10 @@ from river import cluster, linear_model
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
+from benchmarks.suite.stored import provenance
 
-TURN = 1_000
-RESULTS = Path(__file__).parent / "results" / "latency.json"
+TURN = 10_000
+RESULTS = Path(__file__).with_suffix(".json")
 
 OURS: dict[str, Callable[..., Any]] = {
     "regression": OnlineRegression,
@@ -68,6 +70,8 @@ def rows_of(name: str, kind: str, X: list[list[float]], y: list[float]) -> Itera
 def measure(name: str, n: int, rate: float | None) -> dict[str, dict[str, Any]]:
     """Return quantiles of the seconds of a call of each learner; rows come at this rate, or one after the other."""
     X, y = data(n)
+    gc.collect()
+    gc.freeze()  # the rows are many objects, and not the learner's
     made = learners(name)
     sources = {kind: rows_of(name, kind, X, y) for kind in made}
     wall = {kind: np.empty(n) for kind in made}
@@ -121,7 +125,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(OURS))
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    stored: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "unit": "seconds"}
+    stored: dict[str, Any] = provenance(" ".join(["python -m benchmarks.latency", *sys.argv[1:]])) | {"unit": "seconds"}
     counts = {"tight": options.rows, "paced": options.paced, "paced_rows_per_second": options.rate}
     stored |= {"rows": counts, "load": [os.getloadavg()[0]], "tight": {}, "paced": {}}
     for name in options.only:

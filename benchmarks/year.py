@@ -180,7 +180,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
             axis.spines[["top", "right"]].set_visible(False)
             axis.set_xlabel("night", fontsize=8)
             axis.tick_params(labelsize=8)
-        row[0].legend(fontsize=8, frameon=False, loc="upper right" if kind == "booster" else "lower right")
+        row[1].legend(fontsize=8, frameon=False, loc="upper left")
     figure.savefig(path, metadata={"Date": None})
 
 

@@ -201,10 +201,7 @@ class OnlineKMedoids(ClusterMixin, OnlineEstimator):  # type: ignore[misc]  # sc
         k = self.n_clusters
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise ValueError(f"n_clusters must be a positive integer, got {k!r}.")
-        settings = self._sampling()
-        if settings.pop("keep_history") and self.history == "coreset":
-            raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
-        coreset = Clustering(k, 1.0, history=self.history, **settings)
+        coreset = Clustering(k, 1.0, history=self.history, **self._sampling())
         policy = Lazy(growth=1.5, tolerance=0.02) if self.refresh is None else self.refresh
         return Stream.new(KMedoidsProblem(int(k)), coreset, policy, self.n_features_in_, n_targets)
 

@@ -48,7 +48,7 @@ CASES = {
     "DecisionTreeRegressor": (DecisionTreeRegressor(max_depth=4, max_features=3), "regression", {}),
     "GradientBoostingRegressor": (GradientBoostingRegressor(n_estimators=4, subsample=0.5), "regression", {}),
     "RandomForestClassifier": (RandomForestClassifier(n_estimators=3), "words", {}),
-    "KMeans": (KMeans(3, n_init=1), "rows", {}),
+    "KMeans": (KMeans(3, n_init=1), "rows", {"churn_price": 0.0}),
     "GaussianMixture": (GaussianMixture(2, reg_covar=1e-3), "rows", {"resample": True}),
     "PCA": (PCA(2), "rows", {}),
     "TruncatedSVD": (TruncatedSVD(2), "rows", {}),

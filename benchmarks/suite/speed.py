@@ -32,12 +32,23 @@ GROUPS = {
         "Regression in large chunks",
         "Synthetic rows in chunks of 10,000; our learner tracks its loss. The order test runs when `order_` is read.",
     ),
+    "classifier": (
+        "Classification",
+        "Synthetic rows in chunks of 1,000. The other learner fits `LogisticRegression` without a penalty whenever the "
+        "rows have doubled, and predicts each chunk before it is learned.",
+    ),
+    "command": ("The command", "Processor time of whole processes, imports included."),
     "low rank": ("Low rank in large chunks", "Synthetic rows in chunks of 1,000, rank 10."),
     "clustering": (
         "Clustering in large chunks",
         "Synthetic and real rows in chunks of 1,000. `MiniBatchKMeans` tracks its loss where a line or its note says "
         "so. Before each run on real rows, as much memory as they take is allocated and freed; otherwise the first "
         "allocation on a virtual machine would slow down learners that store rows.",
+    ),
+    "many clusters": (
+        "Many clusters and wide rows",
+        "Chunks of 1,000, both losses tracked. Synthetic rows of 200 clusters that overlap, with standard deviations "
+        "that decay like 1 / sqrt(j); and pixels.",
     ),
     "doublings": (
         "Comparison with refits from moments at doublings",

@@ -158,6 +158,8 @@ def check_sketch(
     >>> from batch2online.coresets import Uniform
     >>> check_sketch(Uniform, targets="numbers", only=["shards_merged_in_any_order_are_one_stream"])
     """
+    if not callable(make):
+        raise TypeError(f"make must be the class of a coreset or a function that returns one, got {make!r}.")
     _check(Case(make, targets, **known), sketch_checks, only)
 
 
@@ -931,6 +933,7 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
     rows, targets, weights = case.data
     model = learn_pieces(case.new(**case.history), case.data, [])
     other = learn_pieces(case.new(first_id=1000, **case.history), case.data, [])
+    other._stream.waited()
     acts: list[Callable[[], Any]] = [lambda: model.merge(other), lambda: model.fit(rows, targets, weights)]
     if "forget" not in case.lacks:
         acts.append(lambda: model.forget([3, 100]))

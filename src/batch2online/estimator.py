@@ -82,6 +82,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _stream: Stream
 
     _needs_targets = False
+    _has_labels = False
     _origin: int | None = None
     """Of a shard, the first id of the stream that it is part of."""
 
@@ -649,7 +650,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             read, engine = self._reader, self._stream
             values = read.getter(x)
             if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
-                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target()
+                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target(y)
                 with engine.lock:
                     if self._stream is engine and self._owner is None and engine.append_one(values, target):
                         return self
@@ -672,6 +673,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             values, target, problem, weight = row
             if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
                 self._stream = self._applied(row.as_rows())
+            if (
+                weight == 1.0
+                and self._has_labels
+                and isinstance(y, bool | int | float | str)
+                and "_reader" in vars(self)
+            ):
+                self._reader.codes[y] = target
         return self
 
     def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
@@ -758,6 +766,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if hypot(*row) <= self._largest:
             return row
         raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
+
+    def _row_of(self, x: Any) -> FloatArray:
+        """Return the values of one row as an array (d,), checked."""
+        if type(x) is not np.ndarray:
+            try:
+                return self._reader.array(x)
+            except Exception:  # no reader yet, or an invalid value: again, with clear errors
+                pass
+        return np.asarray(self._values_of(x), dtype=np.float64)
 
     def _reader_of_names(self) -> RowReader:
         reader: RowReader | None = self.__dict__.get("_reader")
@@ -1112,7 +1129,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False) -> Self:
         """Return the estimator of a state from a file, whose parts were validated; see ``load``."""
-        check_plain(state["params"])
+        check_plain({name: value for name, value in state["params"].items() if not cls._is_object(name, value)})
         return cls._assembled(state)
 
     @classmethod
@@ -1134,11 +1151,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _check_reopenable(self) -> None:
         """Raise TypeError for parameters that cannot be stored: the file could never be opened again."""
         for name, value in self.get_params(deep=False).items():
-            if name != "random_state" and not self._can_be_stored(_plain(value)):  # of a generator its seed is stored
+            is_stored = name == "random_state" or self._is_object(name, value)  # of a generator its seed is stored
+            if not (is_stored or self._can_be_stored(_plain(value))):
                 raise TypeError(
                     f"{name} is {value!r}, which no file can hold: what a durable model learns with it could never be "
                     f"opened again. {self._instead_of_durable(name)}"
                 )
+
+    @classmethod
+    def _is_object(cls, name: str, value: Any) -> bool:
+        """Return whether a parameter is an object of the user's own that a file can hold."""
+        return False
 
     def _can_be_stored(self, value: Any) -> bool:
         return type(value) in classes.values() if isinstance(value, Policy) else conforms(value, _Plain)

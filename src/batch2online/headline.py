@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import silhouette_score
 
 from batch2online._types import FloatArray
 from batch2online.numerics.distances import nearest
@@ -171,23 +170,23 @@ def class_verdict(
     Differences within two standard errors count as none; then probabilities may still be better than class shares.
 
     >>> class_verdict((0.08, 0.27), (0.2, 0.6), "no", 10_000)
-    "better than guessing: wrong on 8.0 % of rows, where always saying 'no' is wrong on 27.0 %"
-    >>> class_verdict((0.02, 0.02), (0.07, 0.1), "no", 10_000)
-    "wrong on 2.0 % of rows, as is always saying 'no' (2.0 %); its probabilities are better: log loss 30 % lower"
+    "better than guessing, wrong on 8.0 % of rows, where always saying 'no' is wrong on 27.0 %"
+    >>> class_verdict((0.02, 0.02), (0.1, 0.1), "no", 10_000)
+    "no better than guessing, wrong on 2.0 % of rows, about as often as always saying 'no' (2.0 %)"
     """
     error, other = errors
     noise = 2 * math.sqrt((error * (1 - error) + other * (1 - other)) / max(1, rows))
     own = f"wrong on {_percent(error, 1)} of rows"
     saying = f"always saying {frequent!r}"
     if error < other - noise:
-        return f"better than guessing: {own}, where {saying} is wrong on {_percent(other, 1)}"
+        return f"better than guessing, {own}, where {saying} is wrong on {_percent(other, 1)}"
     if error > other + noise:
-        return f"worse than guessing: {own}, where {saying} is wrong on {_percent(other, 1)}"
+        return f"worse than guessing, {own}, where {saying} is wrong on {_percent(other, 1)}"
     logs = [value for value in log_losses if value is not None]
     gain = 1 - logs[0] / logs[1] if len(logs) == 2 and logs[1] > 0 else 0.0
     better = f"; its probabilities are better: log loss {_percent(gain)} lower" if gain >= 0.005 else ""
-    start = "" if better else "no better than guessing: "
-    return f"{start}{own}, as is {saying} ({_percent(other, 1)}){better}"
+    start = "" if better else "no better than guessing, "
+    return f"{start}{own}, about as often as {saying} ({_percent(other, 1)}){better}"
 
 
 def explained_verdict(r2: float) -> str:
@@ -205,9 +204,9 @@ def _typically_off(error: float, other: float | None) -> str:
     """Return a typical error beside that of the mean.
 
     >>> _typically_off(1359.2, 3989.0)
-    ': typically off by 1,359, where the mean so far is off by 3,989'
+    '; typically off by 1,359, where the mean so far is off by 3,989'
     """
-    return "" if not other else f": typically off by {number(error)}, where the mean so far is off by {number(other)}"
+    return "" if not other else f"; typically off by {number(error)}, where the mean so far is off by {number(other)}"
 
 
 def _gained(name: str, own: float, other: float, what: str) -> str:
@@ -403,6 +402,8 @@ def silhouette(history: Any, centers: FloatArray) -> Metrics:
     labels = nearest(rows, centers)[0]
     if not 1 < len(np.unique(labels)) < len(rows):
         return {}
+    from sklearn.metrics import silhouette_score  # a tenth of a second that only clusters need
+
     near_zero = rows - centers.mean(axis=0)  # scikit-learn's distances come from products
     return {"silhouette": float(silhouette_score(near_zero, labels))}
 

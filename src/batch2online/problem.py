@@ -16,6 +16,7 @@ from batch2online.rows import Rows
 from batch2online.schema import require
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
+from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.warm_up import Scored, WarmUp
 
 
@@ -78,9 +79,26 @@ class Problem(ABC):
         """What ``fit`` depends on: the guarantees are weaker if it is more than the coreset."""
         return DependsOn.CORESET
 
-    def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high"]:
+    def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high", "any"]:
         """Return what a refit takes, which decides how many half-lives ``half_life="auto"`` compares."""
         return "moments" if self.depends_on is DependsOn.ALL_ROWS else "high"
+
+    def sensitivity(self, data: Snapshot) -> Callable[[int], float]:
+        """Return a bound of the average sensitivity of a model of n rows: that of the coreset, if it depends on no
+        more; 1 where none is proved.
+        """
+        bound: Callable[[int], float] = data.sketch.sensitivity
+        return bound
+
+    accuracy_scale: ClassVar[float] = 2.0
+    """With ``epsilon="auto"``, the accuracy after t rows is this over the root of t."""
+
+    def accuracy(self, data: Snapshot) -> Callable[[int], float]:
+        """Return the accuracy epsilon of a model of n rows, on which certificates rest as a condition."""
+        settings = data.sketch.settings
+        if settings.is_adaptive:
+            return lambda n: adaptive_epsilon(n, self.accuracy_scale, settings.epsilon)
+        return lambda n: float(settings.epsilon)
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
         """Return a bound of the mean increase of the loss of a row that is left out of n rows, in units of the loss
@@ -95,7 +113,7 @@ class Problem(ABC):
         """Return the number of rows needed for a first model."""
 
     def enough_rows(self, width: int, n_targets: int) -> int:
-        """Return the number of rows from which on costs on the rows that models are fitted to can be compared.
+        """Return how many rows models must be fitted to before their costs on these rows can be compared.
 
         While a stream has fewer, the checks of :class:`refresh.Adaptive` come at doublings and replace the model. By
         default costs can always be compared.
@@ -132,7 +150,7 @@ class Problem(ABC):
         return rows
 
     def spread_of(self, rows: Rows) -> FloatArray | None:
-        """Return the values (n, k) whose spread the loss is compared with (R2, variance kept); None where none is."""
+        """Return the values (n, k) whose spread the loss is compared with (R2, variance kept), or None."""
         return None
 
     def clip(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -287,7 +305,7 @@ class Hindsight:
     Attributes
     ----------
     optimum : float
-        Least loss of any single model, or of the best one known; not a number where none is.
+        Least loss of any single model, or of the best one known; NaN if none is known.
     error : float
         How far the optimum of all rows may be below this one, measured on the coreset: it is at least
         ``optimum / (1 + error)`` with probability 95 %. 0 where all rows are in it.

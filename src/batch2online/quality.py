@@ -7,14 +7,15 @@ classes. It is scored as the model is, on each row before that is learned, with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.rows import Rows
-from batch2online.schema import ascending, at_least, finite, number, require, shape, storable
+from batch2online.schema import ascending, at_least, finite, number, replace, require, shape, storable
 from batch2online.warm_up import WarmUp
 
 MOST_WINDOWS, FIRST_WIDTH = 32, 64
@@ -185,7 +186,8 @@ class Windows:
     sums : array (6, m)
         Numbers of rows, and their weights, losses, secondary losses, and both losses of the baseline.
 
-    >>> windows = Windows().plus(np.ones((6, 64 * 33)))
+    >>> each = np.ones(64 * 33)
+    >>> windows = Windows().plus(each, (each, each, each, each))
     >>> windows.width, windows.sums[0, [0, 1, -1]].tolist()
     (128, [128.0, 128.0, 64.0])
     """
@@ -198,16 +200,21 @@ class Windows:
         require(m <= MOST_WINDOWS, f"sums: found {m} windows, expected at most {MOST_WINDOWS}")
         require((self.sums[:2] > 0).all(), "sums: found a window without rows")
 
-    def plus(self, values: FloatArray) -> Windows:
-        """Return the windows with the values (6, n) of further rows."""
+    def plus(self, weights: FloatArray, losses: Sequence[FloatArray]) -> Windows:
+        """Return the windows with further rows: their weights (n,), and the four losses (n,) of each, weighted."""
         last = int(self.sums[0, -1]) if self.sums.shape[1] else self.width
         room = max(0, self.width - last)
-        starts = np.arange(room, values.shape[1], self.width)
-        parts = np.add.reduceat(values, np.append(0, starts) if room else starts, axis=1)
-        sums = self.sums
+        starts = np.arange(room, len(weights), self.width)
+        starts = np.append(0, starts) if room else starts
+        sums = np.empty((6, self.sums.shape[1] - bool(room) + len(starts)))
+        sums[:, : self.sums.shape[1]] = self.sums
+        new = sums[:, self.sums.shape[1] - bool(room) :]
+        new[0], new[1] = np.diff(starts, append=len(weights)), np.add.reduceat(weights, starts)
+        for values, to in zip(losses, new[2:], strict=True):
+            to[:] = np.add.reduceat(values, starts)
         if room:
-            sums, parts = np.column_stack([sums[:, :-1], sums[:, -1] + parts[:, 0]]), parts[:, 1:]
-        return replace(self, sums=np.concatenate([sums, parts], axis=1))._within_bounds()
+            new[:, 0] += self.sums[:, -1]
+        return Windows(self.width, sums)._within_bounds()
 
     def merge(self, other: Windows) -> Windows:
         """Return the windows of this one, then those of another."""

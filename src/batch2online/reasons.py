@@ -9,6 +9,9 @@ from batch2online._types import FloatArray
 from batch2online.headline import count_of, number
 from batch2online.results import ChangeEvent
 
+_ROUNDING = 1e-9
+"""Coefficients that are smaller than this part of what they were, or become, are shown as 0."""
+
 
 def effects(
     event: ChangeEvent,
@@ -71,7 +74,9 @@ def _coefficients(
     classes = event.coefficient_classes or (None,) * len(event.coefficients)
     listed = []
     for (j, old, new), code in zip(event.coefficients, classes, strict=True):
-        before, after = (number(value if scales is None else value / float(scales[j])) for value in (old, new))
+        zero = _ROUNDING * max(abs(old), abs(new))
+        shown = (value if abs(value) > zero else 0.0 for value in (old, new))
+        before, after = (number(value if scales is None else value / float(scales[j])) for value in shown)
         of = "" if code is None or len(set(classes)) == 1 else f" for {labels.get(code, code)}"
         listed.append(f"{named(j)}{of} from {before} to {after}")
     odds = "" if classes[0] is None or len(set(classes)) > 1 else f" of {labels.get(classes[0], classes[0])}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.problem import Problem, Totals, totals_of
 from batch2online.quality import Baseline, Windows
 from batch2online.rows import Intervals, Rows, all_ones, united
-from batch2online.schema import Count, Weight, above, ascending, at_most, finite, require, shape, storable
+from batch2online.schema import Count, Weight, above, ascending, at_most, finite, replace, require, shape, storable
 from batch2online.warm_up import Scored
 
 RECENT, FEWEST_RECENT = 1_000, 100
@@ -168,21 +168,21 @@ class Record:
 
     def plus(self, rows: Rows, totals: Totals, further: dict[str, Any] | None = None) -> Record:
         """Return the record with these rows, whose weighted losses have these totals, and with ``further_fields``."""
-        new = object.__new__(Record)  # several times as fast as a call of it
-        new.__dict__.update(
-            self.__dict__ | (further or {}),
+        fields: dict[str, Any] = further or {}
+        if totals.largest > self._threshold:
+            losses = totals.losses()
+            found = np.flatnonzero(losses > self._threshold)
+            largest, ids = _largest((self.largest, losses[found]), (self.largest_ids, rows.ids[found]))
+            fields = fields | {"largest": largest, "largest_ids": ids}
+        return replace(
+            self,
             rows=self.rows + len(rows),
             weight=self.weight + (len(rows) if all_ones(rows.weights) else float(rows.weights.sum())),
             loss=self.loss + totals.loss,
             secondary_loss=self.secondary_loss + totals.second,
             least=min(self.least, totals.least),
+            **fields,
         )
-        if totals.largest > self._threshold:
-            losses = totals.losses()
-            found = np.flatnonzero(losses > self._threshold)
-            largest, ids = _largest((self.largest, losses[found]), (self.largest_ids, rows.ids[found]))
-            new.__dict__.update(largest=largest, largest_ids=ids)
-        return new
 
     @property
     def _threshold(self) -> float:
@@ -196,14 +196,14 @@ class Record:
         values = problem.spread_of(rows) if self.span or rows.targets.shape[1] else None
         if values is not None:
             fields["spread"] = (self.spread or Spread()).plus(values, rows.weights)
-        baseline, nothing = self.baseline or problem.baseline(), np.zeros(len(rows))
-        beside = nothing, nothing
+        baseline, nothing = self.baseline or problem.baseline(), np.broadcast_to(0.0, len(rows))
+        every: tuple[FloatArray, ...] = (own, secondary, nothing, nothing)
         if baseline is not None:
             beside, fields["baseline"] = baseline.plus(rows, problem.class_scores(model, rows, losses))
-        sums = np.empty((6, len(rows)))
-        sums[0], sums[1], sums[2], sums[3], sums[4], sums[5] = 1.0, 1.0, own, secondary, *beside
-        sums[1:] *= rows.weights
-        return fields | {"windows": self.windows.plus(sums)}
+            every = own, secondary, *beside
+        if not all_ones(rows.weights):
+            every = tuple(values * rows.weights for values in every)
+        return fields | {"windows": self.windows.plus(rows.weights, every)}
 
     def _last_rows(self, rows: Rows, losses: FloatArray, secondary: FloatArray) -> dict[str, Any]:
         some, n = slice(-self.span, None), len(rows)
@@ -311,7 +311,7 @@ class Unscored:
 
     def validate(self) -> None:
         is_right = all(start < stop for start, stop in self.intervals)
-        require(is_right, f"intervals: found {self.intervals}, expected none that is empty")
+        require(is_right, f"intervals: found {self.intervals}, expected at least one row in each")
 
     def plus(self, rows: Rows) -> Unscored:
         """Return the unscored rows with these, whose weights are decayed."""

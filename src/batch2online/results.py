@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from batch2online.numerics.matching import ClusterChange
-from batch2online.schema import Count, one_of, require, storable
+from batch2online.schema import Count, one_of, replace, require, storable
 
 KEPT = 10_000
 """Number of changes that are stored, the newest ones; older ones are only counted."""

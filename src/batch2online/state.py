@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.answers import Answered
-from batch2online.background import Task
+from batch2online.background import BackgroundCall
 from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.history import History
 from batch2online.numerics.threads import one_thread
@@ -31,7 +31,7 @@ from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Counts, Timings, counted
 from batch2online.rows import Rows, check_ids, check_width
-from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable, stores
+from batch2online.schema import Count, above, at_least, finite, replace, require, require_equal, storable, stores
 from batch2online.sketches.base import RowSource, Sketch, Snapshot
 from batch2online.warm_up import WarmUp
 
@@ -47,7 +47,10 @@ DELAY = 20
 DELAYS_PER_STEP = 5
 """Where old rows lose weight, the delay is at most one of so many equal parts of the rows between two checks."""
 
-BACKGROUND_ROWS = 512
+CHECK_GRID = 128
+"""With ``background``, checks of rows that lose weight are at multiples of this: half-lives are cut together."""
+
+BACKGROUND_ROWS = 1_024
 """Rows of a segment with ``background``, at most, so that no call takes long."""
 
 Events = tuple[ChangeEvent, ...]
@@ -111,6 +114,8 @@ class RefreshState:
         The coreset at the last check, for policies that compare it.
     budget : float or None
         Seconds of refits for a million rows, at most.
+    in_time : bool
+        Whether rows were found not to come in random order, so that a policy that measures refits more often.
     """
 
     next_check: int
@@ -119,6 +124,7 @@ class RefreshState:
     benefit: RefitBenefit | None = None
     last_coreset: tuple[Any, ...] | None = None
     budget: float | None = None
+    in_time: bool = False
 
 
 @storable
@@ -183,18 +189,18 @@ class Decision:
 class Pending:
     """A check in the background, and the row count at which its outcome is applied."""
 
-    def __init__(self, due: int, task: Task) -> None:
-        self.due, self._task = due, task
+    def __init__(self, due: int, call: BackgroundCall) -> None:
+        self.due, self._call = due, call
 
     @property
     def decision(self) -> Decision:
         """The outcome, once it is there; copies and files hold it."""
-        decision: Decision = self._task.result()
+        decision: Decision = self._call.result()
         return decision
 
     def with_decision(self, decision: Decision) -> Pending:
         """Return the same with another outcome."""
-        return Pending(self.due, Task.ended(decision))
+        return Pending(self.due, BackgroundCall.ended(decision))
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
@@ -203,7 +209,7 @@ class Pending:
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Pending:
         """Return the check that :meth:`stored_fields` describes."""
-        return cls(fields["due"], Task.ended(fields["decision"]))
+        return cls(fields["due"], BackgroundCall.ended(fields["decision"]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_fields, (self.stored_fields(),)
@@ -305,7 +311,7 @@ class StreamState:
         """Require an outcome of a check of the rows learned, to be applied at the next one."""
         if self.pending is None:
             return
-        require(self.background and self.has_model and self.ordered, "pending: found a check that was not to be")
+        require(self.background and self.has_model and self.ordered, "pending: found a check that is not due")
         decision = self.pending.decision
         require_equal("due", self.pending.due, self.refresh.next_check)
         require(decision.at <= self.n_learned, f"pending: found a check at row {decision.at} of {self.n_learned}")
@@ -675,13 +681,23 @@ def learn(state: StreamState, rows: Rows, scores: Scores | None) -> StreamState:
 
 
 def schedule(state: StreamState, at: int | None = None, last: int | None = None) -> StreamState:
-    """Return the state with the row count of the next check: the policy's, or sooner where old rows lose weight.
+    """Return the state with the row count of the next check.
 
-    ``last`` is that of the last check, by default all rows learned.
+    It is that of the policy, or sooner where old rows lose weight or rows do not come in random order. ``last`` is that
+    of the last check, by default all rows learned.
     """
-    last = state.n_learned if last is None else last
-    at = state.policy.next_check(last, state.refresh.n_kept) if at is None else at
-    at = at if state.max_step is None else min(at, last + state.max_step)
+    last, policy = state.n_learned if last is None else last, state.policy
+    if isinstance(policy, Measured) and not state.refresh.in_time and state.monitor is not None:
+        monitor = state.monitor.with_bets()
+        state = _refreshed(replace(state, monitor=monitor), in_time=monitor.alarm is not None)
+    if isinstance(policy, Measured) and state.refresh.in_time:
+        at = policy.in_time().next_check(last)
+    elif at is None:
+        at = policy.next_check(last, state.refresh.n_kept)
+    if state.max_step is not None:
+        at = min(at, last + state.max_step)
+        on_grid = at - at % CHECK_GRID
+        at = on_grid if state.background and on_grid > state.n_learned else at
     return _refreshed(state, next_check=max(at, state.n_learned + 1))
 
 
@@ -692,13 +708,18 @@ def skip_checks(state: StreamState) -> StreamState:
     """
     assert state.origin is not None
     at, n, longest = state.refresh.next_check, state.last_id + 1 - state.origin, state.max_step
+    policy = state.policy
+    if at <= n and policy.growth <= 1:
+        last = max(policy.decided_start(), n // policy.rows * policy.rows)
+        ahead = math.inf if longest is None else longest * (1 + (n - last) // longest)
+        at = int(min(policy.next_check(n), last + ahead))
     while at <= n:
-        step = state.policy.next_check(at) - at
+        step = policy.next_check(at) - at
         if longest is not None and step >= 2 * longest:  # all further ones are longer than this one's half
             step = longest * (1 + (n - at) // longest)
         elif longest is not None:
             step = min(step, longest)
-        at = n + 1 if state.policy.growth <= 1 else at + step
+        at += step
     return _refreshed(state, next_check=at)
 
 
@@ -712,14 +733,14 @@ def _refreshed(state: StreamState, **changes: Any) -> StreamState:
 def check(state: StreamState, history: History | None) -> tuple[StreamState, Events]:
     """Return the state after the check that is due, with the row count of the next one, and the change, if any.
 
-    The first model is fitted at once. With ``background``, a later check starts a thread and ends :func:`delay` rows
+    The first model is fitted at once. A later check that :func:`is_slow` starts a thread and ends :func:`delay` rows
     later.
     """
     if not state.has_model:
         rows = state.snapshot(history).history
         state = replace(state, sketch=state.sketch.prepared(rows))
         return schedule(fit_first(state, rows, state.problem.fit_online)), ()
-    if state.background and state.pending is None:
+    if is_slow(state) and state.pending is None:
         return start(state, history), ()
     decision = decide(state, history) if state.pending is None else state.pending.decision
     state, events = apply(replace(state, pending=None), decision, history)
@@ -734,7 +755,15 @@ def start(state: StreamState, history: History | None) -> StreamState:
             return decide(state, history).kept()
 
     due = state.n_learned + delay(state)
-    return _refreshed(replace(state, pending=Pending(due, Task(compute))), next_check=due)
+    return _refreshed(replace(state, pending=Pending(due, BackgroundCall(compute))), next_check=due)
+
+
+def is_slow(state: StreamState) -> bool:
+    """Return whether checks run in the background.
+
+    Where old rows lose weight checks are frequent, and a fit from moments takes less than the cut at a later row would.
+    """
+    return state.background and (state.max_step is None or state.problem.refit_cost(False) != "moments")
 
 
 def delay(state: StreamState) -> int:
@@ -768,7 +797,7 @@ def decide(state: StreamState, history: History | None) -> Decision:
     problem, policy, n = state.problem, state.policy, state.n_learned
     bound = problem.lower_bound(data)
     before = None if bound is None else problem.cost(state.model, data)
-    degrees = problem.degrees_of_freedom(state.model, data)
+    degrees = problem.degrees_of_freedom(state.model, data) if policy.compares_costs else 0.0
     noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before is not None and before <= tolerance * bound:
@@ -857,7 +886,7 @@ def can_skip(state: StreamState, data: Snapshot) -> bool:
 
 def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState:
     """Store the statistics that :func:`can_skip` needs, unless old rows are forgotten or losses are negative."""
-    if not state.policy.floor > 0 or state.max_step is not None:
+    if not state.policy.skips_checks or state.max_step is not None:
         return state
     totals = state.sketch.totals
     if not (cost > 0 and state.loss >= 0):
@@ -878,7 +907,7 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
-    size = state.problem.n_fit_rows(data, state.model)
+    size, policy = state.problem.n_fit_rows(data, state.model), policy.in_time() if state.refresh.in_time else policy
     trigger = policy.trigger(benefit, state.n_learned, size, state.max_step)
     return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
@@ -905,7 +934,7 @@ def fit_first(state: StreamState, rows: RowSource | None, fit: Callable[[Snapsho
     state = adopt(state, new.model, state.problem.piloted(state.sketch, new.model, data))
     state = replace(state, has_model=True, warm_up=None)
     data = Snapshot(state.sketch, rows)
-    if state.policy.floor > 0:
+    if state.policy.skips_checks:
         state = record_fit(state, state.problem.cost(state.model, data), 1.0)
     state = start_benefit(state, new.n_rows, None)
     return compare_coreset(state, data)[0] if state.policy.on_coreset_change else state

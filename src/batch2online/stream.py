@@ -64,7 +64,7 @@ class Stream:
     buffer : RowBuffer
         Rows since then.
     buffer_id : int
-        Id of the first buffered row, or of the next row where none is.
+        Id of the first buffered row; of the next row if none is buffered.
     id_ranges : list of (int, int)
         Ids of all rows up to the last cut, also of those forgotten since, as half-open intervals.
     history : History or None
@@ -375,7 +375,7 @@ class Stream:
     # -- rows without order ---------------------------------------------------------------------------
 
     def unordered(self, origin: int) -> Stream:
-        """Return the stream as a shard with this first id, which learns without order."""
+        """Return the stream as a shard, whose ids begin at ``origin`` and whose rows have no order."""
         self.check_all_rows_count("A shard")
         return replace(self.map(lambda state: state.unordered(self.buffer_id, origin)), room=0)
 
@@ -477,7 +477,7 @@ class Stream:
     def snapshot(self) -> Snapshot:
         """Return what a problem reads of all rows seen."""
         view = self.view()
-        snapshot: Snapshot = view.learner.snapshot(view.history)
+        snapshot: Snapshot = self.cached("snapshot", lambda: view.learner.snapshot(view.history))
         return snapshot
 
     @one_thread()
@@ -514,9 +514,12 @@ class Stream:
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""
-        now = self.view()
-        assert now.current.monitor is not None
-        return replace(now.current.monitor.verdict(), within=now.learner.within)
+        verdict: OrderVerdict = self.cached("order", lambda: self.view()._order())
+        return verdict
+
+    def _order(self) -> OrderVerdict:
+        assert self.current.monitor is not None
+        return replace(self.current.monitor.verdict(), within=self.learner.within)
 
     # -- storing and copying --------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.numerics.distances import power
+from batch2online.rows import all_ones
 from batch2online.schema import Weight, above, at_least, finite, require, shape, storable
 
 Scored = tuple[FloatArray, FloatArray]
@@ -85,16 +86,21 @@ class MeanSoFar(WarmUp):
 
     def residuals(self, values: FloatArray, weights: FloatArray) -> tuple[FloatArray, Self]:
         """Return the difference of each row from the mean of those before it, and the warm-up after these rows."""
-        if not len(values):
+        n = len(values)
+        if not n:
             return values, self
         first = values[0].copy() if self.first is None else self.first
-        away = values - first
-        before = np.zeros_like(first) if self.sums is None else self.sums
-        sums = np.cumsum(np.concatenate([before[None], weights[:, None] * away]), axis=0)
-        totals = np.cumsum(np.concatenate([[self.weight], weights]))
-        means = sums[:-1] / np.where(totals[:-1] > 0, totals[:-1], 1.0)[:, None]
+        away, are_one = values - first, all_ones(weights)
+        summands = np.empty((n + 1, len(first)))
+        summands[0] = 0.0 if self.sums is None else self.sums
+        summands[1:] = away if are_one else weights[:, None] * away
+        axis = None if len(first) == 1 else 0  # three times as fast without one
+        sums = np.cumsum(summands, axis=axis).reshape(summands.shape)
+        totals = self.weight + np.arange(n + 1.0) if are_one else np.cumsum(np.concatenate([[self.weight], weights]))
         following = type(self)(self.of_targets, self.power, first, sums[-1].copy(), float(totals[-1]))
-        return away - means, following
+        totals[0] = totals[0] or 1.0  # the first row of all has nothing before it
+        away -= sums[:-1] / totals[:-1, None]
+        return away, following
 
     def scaled(self, factor: float) -> Self:
         return replace(self, sums=None if self.sums is None else self.sums * factor, weight=self.weight * factor)
@@ -107,6 +113,9 @@ class MeanSoFar(WarmUp):
 
     def losses(self, away: FloatArray) -> Scored:
         """Return the losses of rows with these differences from the mean."""
+        if away.shape[1] == 1:
+            one = away[:, 0]
+            return power(one * one, self.power), np.abs(one)
         squared = np.square(away).sum(axis=1)
         return power(squared, self.power), np.sqrt(squared)
 

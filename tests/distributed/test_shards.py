@@ -24,6 +24,8 @@ MODELS = {
     "regression": OnlineRegression(random_state=1),
     "on the coreset": OnlineRegression(random_state=1, solve="coreset", score_targets=False),
     "fading": OnlineRegression(random_state=1, half_life=700, fit_intercept=False),
+    "every so many rows": OnlineRegression(random_state=1, refresh=refresh.Every(370)),
+    "every so many rows, fading": OnlineRegression(random_state=1, refresh=refresh.Every(1_000), half_life=700),
     "kept": OnlineRegression(random_state=1, keep_history=True, coreset_size=300),
     "low rank": OnlineLowRank(2, random_state=1),
     "centred": OnlineLowRank(2, center=True, random_state=1, half_life=2_000, basis="variance"),

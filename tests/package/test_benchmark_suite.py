@@ -73,7 +73,7 @@ def test_measured_tables_are_what_the_stored_results_give(page, results):
         assert text.count("<!-- results:") == text.count(page.END)
         places += page.PLACE.findall(text)
     assert len(places) == len(set(places))
-    assert {name for name, _ in places} <= {"speed"} | files("studies")
+    assert {name for name, _ in places} <= {"speed", "nightly"} | files("studies")
     whole = (ROOT / "benchmarks" / "results" / "README.md").read_text(encoding="utf-8")
     assert whole == page.every_table(results), "benchmarks/results/README.md: run `make docs-tables`"
 
@@ -105,7 +105,7 @@ def test_measured_tables_stand_between_marks(page):
 
 def test_stored_results_name_command_commit_and_date(results):
     for name, result in results.items():
-        assert result["command"].startswith("python -m benchmarks.suite"), name
+        assert result["command"].startswith(("python -m benchmarks.suite", "python -m benchmarks.nightly")), name
         assert re.fullmatch("[0-9a-f]{40}", result["commit"]), name
         assert date.fromisoformat(result["date"]) <= datetime.now(UTC).date(), name
         assert {"processor", "cores", "python", "busy"} <= set(result["machine"]), name
@@ -195,6 +195,27 @@ def test_what_pages_say_of_the_related_work_holds(results):
     assert fails > 10
     assert max(simulated, ours) < 1.05
     assert max(float(record["independent draws"].split()[0]) for record in repeats) < 1.05
+
+
+def test_what_pages_say_of_later_work_holds(results):
+    """A sixth of the excess for regression, less than a half for k-means; sizes of theory are enough in all draws."""
+    records = results["adaptive_epsilon"]["tables"][0]["records"]
+    for fixed, auto in zip(records[::2], records[1::2], strict=True):
+        before, after = (float(record["excess"].split()[0].replace(",", "")) for record in (fixed, auto))
+        assert after < before * (0.18 if "regression" in fixed["problem"] else 0.5), fixed
+        assert auto["slope"] < 0.75 < 0.97 < fixed["slope"], fixed
+    found = results["theory_sizes"]["tables"][0]["records"]
+    within = {
+        size: sum(round(each["within ε"] * each["draws"]) for each in found if each["size"] == size)
+        for size in ("theory", "default")
+    }
+    deviations = results["lewis_weights"]["tables"][0]["records"]
+    losses = {name: [float(each[name].split()[0]) for each in deviations] for name in deviations[0] if name != "rows"}
+    for name, least, most in (("Lewis weights", 1.004, 1.015), ("uniform", 1.007, 1.133)):
+        ratios = [own / ours for own, ours in zip(losses[name], losses["anchored, 500"], strict=True)]
+        assert least <= round(min(ratios), 3) <= max(ratios) <= most, name
+    assert all(each["slope"] == "-0.87 (-1.22 to -0.52)" for each in results["lewis_weights"]["tables"][1]["records"])
+    assert (within, sum(each["draws"] for each in found)) == ({"theory": 64, "default": 47}, 3 * 64)
 
 
 def test_an_edited_figure_is_noticed(page, results):

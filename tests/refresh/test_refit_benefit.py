@@ -121,9 +121,9 @@ def test_a_check_refits_where_that_pays(known, rows, reason):
 
 
 def test_no_refit_to_more_rows_is_skipped():
-    assert Measured().trigger(Known(1_000, gain=0.0), 1_500, 60) is None
-    assert Measured().trigger(Known(1_000, gain=0.0), 1_500, 61) == "scheduled"
-    assert Measured().trigger(Known(1_000, gain=0.0), 1_499, 61) is None
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_415, 60) is None
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_415, 61) == "scheduled"
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_414, 61) is None
 
 
 def scheduled(policy, n):
@@ -135,32 +135,72 @@ def scheduled(policy, n):
     return found
 
 
-def test_refits_come_at_whole_thousands():
-    early = [33, 63, 125, 250, 500]
-    assert scheduled(Measured(start=33), 20_000) == [*early, *(1000, 1500, 2000, 3000, 4000, 6000, 9000, 13000, 19000)]
+def test_refits_come_more_often_while_rows_are_few():
+    early, late = [33, 63, 125, 250, 500], [708, 1000, 1415, 2000, 2829, 4000, 5657, 8000, 12000, 18000, 27000, 40500]
+    assert scheduled(Measured(start=33), 50_000) == [*early, *late]
     assert scheduled(Measured(growth=2.0, start=33), 9_000) == [*early, 1_000, 2_000, 4_000, 8_000]
+    assert scheduled(Measured(growth=1.26, start=700), 9_000) == [
+        700,
+        794,
+        1000,
+        1260,
+        1588,
+        2000,
+        2520,
+        3175,
+        4000,
+        5040,
+        6350,
+        8000,
+    ]
+    assert scheduled(Measured(start=1_000).in_time(), 24_000) == [*range(1_000, 21_001, 1_000), 23_000]
 
 
-@pytest.mark.parametrize("growth", [1.01, 1.26, 1.5, 1.9, 3.0, 10.0])
+@pytest.mark.parametrize("growth", [1.1, 1.26, 1.5, 1.9, 3.0, 10.0])
 @pytest.mark.parametrize("start", [1, 20, 37, 1_000, 1_234, 50_001])
 def test_rows_grow_between_refits_by_the_growth_at_most(growth, start):
-    refits = np.array(scheduled(Measured(growth=growth, start=start, max_growth=10.0), 10**7), dtype=float)
-    late, ratios = refits[:-1] >= 1_000, refits[1:] / refits[:-1]
-    assert (ratios[late] <= growth + 1 / refits[:-1][late]).all()
-    assert (ratios[late] >= (1 + growth) / 2).all()
+    refits = np.array(scheduled(Measured(growth=growth, start=start, max_growth=100.0), 10**6), dtype=float)
+    before, after = refits[:-1], refits[1:]
+    assert (after <= np.where(before < 500, min(2.0, growth**2), growth) * before + 1).all()
     assert start >= 1_000 or 1_000 in refits
+
+
+@pytest.mark.parametrize("growth", [1.01, 1.05])
+def test_a_small_growth_refits_at_whole_thousands(growth):
+    refits = np.array(scheduled(Measured(growth=growth, start=1_000), 10**5))
+    assert (refits[1:] == 1_000 * np.ceil(np.maximum(growth * refits[:-1], refits[:-1] + 1) / 1_000)).all()
 
 
 def test_a_refit_out_of_turn_postpones_one_that_comes_right_after_it():
     policy = Measured(start=1_000)
-    assert policy.trigger(Known(1_225, gain=0.1), 1_500, 100) == "scheduled"
-    assert policy.trigger(Known(1_450, gain=0.1), 1_500, 100) is None
-    assert policy.trigger(Known(1_450, gain=0.1), 2_000, 100) == "scheduled"
+    assert policy.trigger(Known(1_684, gain=0.1), 2_000, 100) == "scheduled"
+    assert policy.trigger(Known(1_900, gain=0.1), 2_000, 100) is None
+    assert policy.trigger(Known(1_900, gain=0.1), 2_829, 100) == "scheduled"
 
 
 def test_where_old_rows_fade_looks_are_due_after_so_many():
     assert Measured().trigger(Known(1_000, gain=0.1), 1_100, 50, max_step=100) == "scheduled"
     assert Measured().trigger(Known(1_000, gain=0.0), 1_100, 50, max_step=100) is None
+
+
+def refits_of(model):
+    return [event.at for event in model.changes_]
+
+
+@pytest.mark.parametrize("is_shuffled", [True, False])
+def test_rows_in_time_are_refitted_at_every_thousand(is_shuffled):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8_000, 2))
+    y = X[:, 0] * np.linspace(0, 20, 8_000) + 0.1 * rng.normal(size=8_000)
+    order = rng.permutation(8_000) if is_shuffled else np.arange(8_000)
+    model = BatchToOnline(DecisionTreeRegressor(max_depth=3), random_state=0).partial_fit(X[order], y[order])
+    late = [at for at in refits_of(model) if at >= 3_000]
+    assert late == ([4_000, 5_657, 8_000] if is_shuffled else [*range(3_000, 8_001, 1_000)])
+    other = BatchToOnline(DecisionTreeRegressor(max_depth=3), random_state=0)
+    for start in range(0, 8_000, 333):
+        other.partial_fit(X[order][start : start + 333], y[order][start : start + 333])
+    assert refits_of(other) == refits_of(model)
+    assert np.array_equal(other.predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("settings", [{"growth": 1.0}, {"checks_per_growth": 0}, {"floor": -1.0}, {"max_growth": 1.4}])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.refresh import Adaptive, Budget, EveryStep, Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, Budget, Every, EveryStep, Geometric, Lazy, OnChange
 from batch2online.results import ChangeEvent, Regret
 
 RNG = np.random.default_rng
@@ -19,6 +19,8 @@ RNG = np.random.default_rng
 
 def times(policy, most):
     """Row counts of refreshes up to ``most``, by the formula: s, ceil(growth s), ..., at least one row later."""
+    if isinstance(policy, Every):
+        return [policy.start, *(at for at in range(policy.rows, most + 1, policy.rows) if at > policy.start)]
     found = [policy.start]
     while found[-1] <= most:
         found.append(max(found[-1] + 1, math.ceil(policy.growth * found[-1])))
@@ -31,6 +33,8 @@ POLICIES = [
     Geometric(1.37, start=50),
     Lazy(1.25, start=8),
     EveryStep(start=3),
+    Every(70, start=70),
+    Every(64, start=5),
     OnChange(start=5),
     Budget(changes=6, horizon=900, start=10),
 ]
@@ -50,6 +54,41 @@ def test_the_refresh_after_any_count_is_the_next_of_the_formula(policy):
     expected = np.array(times(policy, 5_000))
     for n in range(2_000):
         assert policy.first_check_after(n) == expected[expected > n][0]
+
+
+@pytest.mark.parametrize(("rows", "first"), [(1_000, 1_000), (10, 40), (33, 33), (1, 33)])
+def test_every_so_many_rows_begins_at_the_first_multiple_that_is_enough(rows, first):
+    assert Every(rows).starting_at(33).start == first
+    assert Every(rows, start=7).starting_at(33).start == 7
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, True, "100"])
+def test_every_takes_a_number_of_rows(rows):
+    with pytest.raises(ValueError, match="rows must be a positive integer"):
+        Every(rows)
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 250, 700])
+def test_every_refits_at_its_multiples_however_rows_are_cut(chunk):
+    X = RNG(0).normal(size=(700, 2))
+    y = X @ [1.0, 2.0] + RNG(1).normal(size=700)
+    model = OnlineRegression(refresh=Every(100), random_state=0)
+    for start in range(0, 700, chunk):
+        model.partial_fit(X[start : start + chunk], y[start : start + chunk])
+    assert [event.at for event in model.changes_] == [200, 300, 400, 500, 600, 700]
+    assert model.n_changes_ == 6
+
+
+def test_every_in_shards_is_cut_at_the_same_rows():
+    """Where old rows lose weight checks come every quarter of a half-life, and again at each multiple."""
+    policy = Every(1_000, start=1_000)
+    X = RNG(0).normal(size=(2_500, 2))
+    y = X @ [1.0, 2.0] + RNG(1).normal(size=2_500)
+    whole = OnlineRegression(refresh=policy, half_life=1_600, random_state=0).partial_fit(X, y)
+    checks, n = [1_000], 2_500
+    while checks[-1] < n:
+        checks.append(min(checks[-1] + 400, (checks[-1] // 1_000 + 1) * 1_000))
+    assert [event.at for event in whole.changes_] == [at for at in checks[1:] if at <= n]
 
 
 def test_a_budget_is_spent_at_its_horizon_and_not_before():

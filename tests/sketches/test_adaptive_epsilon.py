@@ -127,6 +127,30 @@ def test_weights_are_unbiased(kind):
     assert 2 * stats.t.sf(7, 29) < 1.1e-7
 
 
+def test_merged_shards_are_unbiased():
+    """The mean total weight over 30 seeds, as above."""
+    X, totals = rare_column(6_000), []
+    for seed in range(30):
+        shards = []
+        for start in range(0, len(X), 2_000):
+            builder = BUILDERS["leverage"](first_id=start)
+            builder.seed = seed
+            shards.append(builder.add(X[start : start + 2_000]))
+        totals.append(shards[0].merge(shards[1]).merge(shards[2]).coreset().weights.sum())
+    error = np.std(totals, ddof=1) / math.sqrt(len(totals))
+    assert abs(np.mean(totals) - len(X)) < 7 * error
+    assert error < 0.02 * len(X)
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_the_grid_of_weights_stays_that_of_the_first_accuracy(kind):
+    """Sensitivity bounds need the same grid throughout: powers of 1.1, though epsilon has fallen to 0.012."""
+    weights = BUILDERS[kind]().add(wide()).coreset().weights
+    exponents = np.log(weights) / np.log(1.1)
+    np.testing.assert_allclose(exponents, np.round(exponents), atol=1e-6)
+    assert len(np.unique(np.round(exponents))) > 3
+
+
 # -- equality ------------------------------------------------------------------------------------------
 
 
@@ -205,7 +229,7 @@ def test_merging_in_random_trees(kind):
         assert (ratios > 1 - 1e-9).mean() > 0.99
 
 
-def test_merged_shards_stay_unbiased_and_within_the_sandwich():
+def test_merged_shards_stay_within_the_sandwich():
     X = rare_column(20_000)
     shards = [BUILDERS["leverage"](first_id=start).add(X[start : start + 5_000]) for start in range(0, 20_000, 5_000)]
     for other in shards[1:]:

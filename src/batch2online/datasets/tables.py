@@ -180,6 +180,13 @@ def _diamonds_cut() -> NamedTable:
     return NamedTable(table.columns, table.units, inputs=inputs, label="cut")
 
 
+def _churn() -> NamedTable:
+    frame = real.churn_frame()
+    columns = _of_frame(frame)
+    units = {"tenure": "months", "monthly_charges": "US dollars", "total_charges": "US dollars"}
+    return NamedTable(columns, units, inputs=tuple(name for name in columns if name != "churn"), label="churn")
+
+
 def _shuttle() -> NamedTable:
     values = real.shuttle_values()
     columns = _numbered("x", values[:, :-1])
@@ -196,7 +203,7 @@ def _china_pixels() -> NamedTable:
     from sklearn.datasets import load_sample_image
 
     columns = _named(["red", "green", "blue"], load_sample_image("china.jpg").reshape(-1, 3))
-    return NamedTable(columns, dict.fromkeys(columns, "level of 255"), rows=tuple(columns), scale=255.0)
+    return NamedTable(columns, dict.fromkeys(columns, "of 255"), rows=tuple(columns), scale=255.0)
 
 
 def _china_patches() -> NamedTable:
@@ -227,6 +234,7 @@ TABLES: dict[str, Callable[[], NamedTable]] = {
     "flights_rare": partial(_late, 180),
     "flights_departure": partial(_late, 15, "dep_delay"),
     "diamonds_cut": _diamonds_cut,
+    "churn": _churn,
     "shuttle": _shuttle,
 }
 LABELS = {
@@ -235,6 +243,7 @@ LABELS = {
     "letter": "letter",
     "shuttle": "class",
     "diamonds_cut": "cut",
+    "churn": "churn",
     **dict.fromkeys(["flights_late", "flights_rare", "flights_departure"], "arrival"),
 }
 """Targets of classification by data set."""

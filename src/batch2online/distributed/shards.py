@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a partition with ids from ``start`` to ``stop``; ``ends`` says that a shard has no more than these."""
+    """Rows of a partition with ids from ``start`` to ``stop``; with ``ends`` they are the last ones of their shard."""
 
     place: Place
     start: int

@@ -54,8 +54,9 @@ _START[0] = 0.5  # half of the capital does not bet: random order costs little
 class BettingCapital:
     """The gamblers of K scores after some blocks.
 
-    ``shares`` (K, gamblers) are their shares in the capital, ``logarithm`` (K,) the logarithm of the capital, ``past``
-    (memories, K, cells) the ranks that the learning ones remember, in units of the last multiple of 64 blocks.
+    ``shares`` (K, gamblers) are the shares of the gamblers in the capital, and ``logarithm`` (K,) is the logarithm of
+    the capital. ``past`` (memories, K, cells) holds the ranks that gamblers with a memory have seen, with the weights
+    of the last multiple of 64 blocks.
     """
 
     blocks: Count

@@ -38,7 +38,7 @@ from batch2online.schema import at_least, at_most, number, require, require_equa
 from batch2online.sketches.base import Snapshot
 from batch2online.state import Events, StepInfo, StreamState, install, merge, refit, step
 
-HALF_LIVES = {"moments": (600, 2_400, 9_600, 38_400), "low": (1_000, 5_000), "high": (5_000,)}
+HALF_LIVES = {"moments": (600, 2_400, 9_600, 38_400), "low": (1_000, 5_000), "high": (5_000,), "any": (2_000, 10_000)}
 """Candidates beside no decay, by what a refit takes (:meth:`Problem.refit_cost`)."""
 
 ROWS_PER_DECISION = 128
@@ -257,7 +257,11 @@ class HalfLifeSelection:
             _compared(state, info, scored_by, reference, rows)
             for (state, info), scored_by, reference in zip(stepped, former, self.scores.noted, strict=True)
         ]
-        states, info = tuple(state for state, _ in stepped), stepped[0][1]
+        in_time, info = stepped[0][0].refresh.in_time, stepped[0][1]
+        states = tuple(
+            state if state.refresh.in_time >= in_time else replace(state, refresh=replace(state.refresh, in_time=True))
+            for state, _ in stepped
+        )
         new = HalfLifeSelection(states, self.scores.after(np.stack(losses, axis=1)))
         if new.current.n_learned % ROWS_PER_DECISION:
             return new, info

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from itertools import groupby, pairwise
 from typing import Annotated, Any, NamedTuple
 
@@ -27,13 +27,14 @@ from batch2online.schema import (
     below,
     finite,
     number,
+    replace,
     require,
     require_equal,
     shape,
     storable,
 )
 
-_REMEDY = "the guarantee does not apply: shuffle the rows of a file, set a half-life for a stream"
+_REMEDY = ", so the guarantee does not apply: shuffle the rows of a file, or set a half-life for a stream"
 
 _BEYOND = 100
 """Evidence beyond this is not printed in digits."""
@@ -87,8 +88,12 @@ class OrderVerdict:
     def sentence(self) -> str:
         """Return the verdict in words."""
         if self.alarm is not None:
-            so = _REMEDY if self.within is None else f"the guarantee holds for rows that are alike within {self.within}"
-            return f"not in random order (evidence {self.e_value} from row {self.alarm:,}): {so}"
+            so = (
+                _REMEDY
+                if self.within is None
+                else f": the guarantee holds for rows that are alike within {self.within}"
+            )
+            return f"not in random order (evidence {self.e_value} from row {self.alarm:,}){so}"
         return "order looks random" if self.ranked else "too few rows to tell whether their order is random"
 
 
@@ -367,9 +372,7 @@ class OrderMonitor:
             changed["kept"] = (*self.kept, own)
             if seen in _REFERENCES_AT:
                 changed |= {"reference": ReferenceModel.of(Rows.concatenate(list(changed["kept"]))), "kept": ()}
-        new = object.__new__(OrderMonitor)
-        vars(new).update(vars(self), **changed)
-        return new
+        return replace(self, **changed)
 
     def _pending(self, reference: ReferenceModel, rows: Rows, seed: int) -> tuple[PendingScores, ...]:
         """Return the pending scores with those of the watched ones of these rows."""

@@ -26,8 +26,8 @@ THINNINGS = (2**15, 2**16, 2**18, 2**20)
 class WatchedBlocks:
     """The watched ones of n rows from number ``first`` on: one block in ``every``, at multiples of it.
 
-    The rows lie between two thinnings. Reshaped into lines as long as the distance between watched blocks, the watched
-    rows are the first columns.
+    The rows lie between two thinnings. In lines as long as the distance between watched blocks, the watched rows come
+    first.
     """
 
     def __init__(self, first: int, n: int, every: int | None = None) -> None:
@@ -42,20 +42,21 @@ class WatchedBlocks:
     def __len__(self) -> int:
         return int(self._span.stop - self._span.start)
 
+    @cached_property
+    def places(self) -> IntArray:
+        """Places of the watched rows among the n rows."""
+        lines = np.arange(-self._start, self._lines * self._length - self._start, self._length)
+        return np.asarray(np.add.outer(lines, np.arange(BLOCK)).reshape(-1)[self._span])
+
     def of_values(self, values: Any) -> Any:
-        """Return the values of watched rows, given one value per row."""
-        if self.every == 1:
-            return values
-        room = np.empty(self._lines * self._length, dtype=values.dtype)
-        room[self._start : self._start + self.n] = values
-        return room.reshape(self._lines, self._length)[:, :BLOCK].reshape(-1)[self._span]
+        """Return the watched ones of rows, or of numbers that belong to them."""
+        return values if self.every == 1 else values[self.places]
 
     def of_rows(self, points: FloatArray, columns: IntArray | None) -> FloatArray:
         """Return these columns, or all, of the watched rows."""
-        if self.every == 1:
-            return points if columns is None else points[:, columns]
-        places = self.of_values(np.arange(self.n))
-        return np.asarray(points[places] if columns is None else points[places[:, None], columns])
+        if columns is None or self.every == 1:
+            return np.asarray(self.of_values(points if columns is None else points[:, columns]))
+        return np.asarray(points[self.places[:, None], columns])
 
     def blocks(self) -> IntArray:
         """Return the row numbers at which the watched blocks of these rows begin."""
@@ -152,9 +153,9 @@ class ReferenceModel:
         """
         watched = WatchedBlocks(0, len(points), every=1) if watched is None else watched
         if len(self.targets):
-            predictions = watched.of_values(points @ self._direction(points.shape[1]))  # faster than to select rows
-            one = targets[:, 0] if len(self.targets) == 1 else targets @ self.targets
-            one = watched.of_values(one) * (self.targets[0] if len(self.targets) == 1 else 1.0)
+            predictions = watched.of_values(points) @ self._direction(points.shape[1])
+            targets = watched.of_values(targets)
+            one = targets[:, 0] * self.targets[0] if len(self.targets) == 1 else targets @ self.targets
             return np.array([predictions - self._middle, one - self.offset], dtype=np.float32)
         away = watched.of_rows(points, self.columns) - self.mean
         along = away @ self.directions

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import eigh, subspace_angles
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
@@ -134,7 +135,7 @@ class Loss(ABC):
         """How far the answers on probe rows moved between two models."""
 
     def bound_to(self, model: Any) -> Self:
-        """Return the loss with the size of the hindsight model set: as many clusters as the learner has."""
+        """Return the loss whose model in hindsight has as many clusters as this learner."""
         return self
 
 
@@ -176,12 +177,14 @@ class Absolute(Squared):
 
 @dataclass(frozen=True)
 class Predictions(Squared):
-    """Any function of targets and predictions that gives a loss for each row; hindsight is not known (NaN).
+    """Any function of targets and predictions that gives a loss for each row.
 
-    Until the first model the prediction is the mean of the targets before a row, for labels the most frequent one.
+    ``best`` is an estimator whose fit to all rows is the model in hindsight, which is not known otherwise (NaN). Until
+    the first model the prediction is the mean of the targets before a row, for labels the most frequent one.
     """
 
     function: Callable[[Any, Any], Any]
+    best: Any = field(default=None, compare=False, repr=False)
 
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
         return np.asarray(self.function(y, answer), dtype=np.float64)
@@ -197,7 +200,9 @@ class Predictions(Squared):
         return losses, following
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        return np.full(len(X), np.nan)
+        if self.best is None:
+            return np.full(len(X), np.nan)
+        return self.losses(clone(self.best).fit(X, y).predict(X), X, y)
 
     def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
         """For labels the share that changed."""

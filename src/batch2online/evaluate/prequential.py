@@ -81,7 +81,8 @@ def prequential(
     y : (n,) or (n, k) array
         The targets, for regression.
     loss : {"squared", "absolute", "clustering", "kmedian", "lowrank", "pca"}, ("kmeans", z), Loss or function
-        A function takes targets and predictions and gives a loss for each row; its hindsight is unknown.
+        A function takes targets and predictions and gives a loss for each row; its hindsight is unknown, unless it is
+        given as ``Predictions(function, best=estimator)``, the fit of an estimator to all rows.
     order : {"random", "given", "sorted", "drifting", "adversarial", "blocks"}, Order or array of row numbers
         A random order is ``numpy.random.default_rng(seed).permutation(n)``.
     seeds : int or iterable of int

@@ -33,6 +33,9 @@ from batch2online.validation import check_rows
 
 _NEVER = 2**62
 
+_READ = ("cluster_centers_", "components_", "coef_", "predict")
+"""Attributes by which models are compared, the first that an estimator has."""
+
 
 def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return the outputs on all rows and on all but one, each as a flat array."""
@@ -91,8 +94,13 @@ def described(fitted: Any, probe: FloatArray) -> FloatArray:
     if hasattr(fitted, "components_"):
         return np.ravel(fitted.components_.T @ fitted.components_)
     if hasattr(fitted, "coef_"):
-        return np.append(fitted.coef_, fitted.intercept_)
-    return np.ravel(fitted.predict(probe)).astype(np.float64)
+        return np.append(fitted.coef_, getattr(fitted, "intercept_", 0.0))
+    if hasattr(fitted, "predict"):
+        return np.ravel(fitted.predict(probe)).astype(np.float64)
+    raise TypeError(
+        f"{type(fitted).__name__} has none of {', '.join(_READ)}, by which models are compared: pass a function of "
+        "(X, y, seed) or (X, seed) that returns an array."
+    )
 
 
 def differ(old: FloatArray, new: FloatArray, tolerance: float) -> bool:
@@ -223,7 +231,8 @@ def average_sensitivity(
     Parameters
     ----------
     algorithm : estimator, coreset or function
-        Anything with ``fit``; an empty one of :mod:`batch2online.coresets`; or a function of
+        Anything with ``fit``, compared by the first that it has of ``cluster_centers_``, ``components_``, ``coef_`` and
+        ``predict``; an empty one of :mod:`batch2online.coresets`; or a function of
         ``(X, y, seed)`` or ``(X, seed)`` that returns an array. With ``forget`` (this package) randomness belongs to
         the row and stays with it.
     X : (n, d) array

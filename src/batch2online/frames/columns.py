@@ -144,6 +144,8 @@ class Column:
 
 def of_floats(values: FloatArray) -> FloatArray:
     """Encode numbers: NaN is a missing value, infinity is refused."""
+    if (np.abs(values) < MAX_ABS_VALUE).all():
+        return values
     missing = np.isnan(values)
     bad = ~(np.abs(values) < MAX_ABS_VALUE) & ~missing
     if bad.any():

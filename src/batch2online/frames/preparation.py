@@ -46,14 +46,14 @@ PARTS: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 """Parts of dates as functions of days since 1970; NaN if a date is missing."""
 
-_PER_UNIT: dict[str, float] = {ColumnType.TIME: 86_400e6, ColumnType.ZONED: 86_400e6, ColumnType.DURATION: 3_600e6}
+PER_UNIT: dict[str, float] = {ColumnType.TIME: 86_400e6, ColumnType.ZONED: 86_400e6, ColumnType.DURATION: 3_600e6}
 """Microseconds of a day for times, of an hour for durations."""
 
 
 def feature_values(column: Column, codes: FloatArray) -> FloatArray:
     """Return the codes of a column of a table as values of a :data:`Table`."""
     values = np.where(codes == MISSING, np.nan, codes)
-    return values / _PER_UNIT[column.kind] if column.kind in _PER_UNIT else values
+    return values / PER_UNIT[column.kind] if column.kind in PER_UNIT else values
 
 
 @storable

@@ -11,10 +11,11 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.frames import encoding
-from batch2online.frames.columns import Column, ColumnType
+from batch2online.frames.columns import MISSING, Column, ColumnType
 from batch2online.frames.encoding import EncodedRows, Encoding
 from batch2online.frames.preparation import (
     LOOKAHEAD,
+    PER_UNIT,
     ColumnPreparation,
     InferenceOptions,
     Table,
@@ -58,8 +59,10 @@ def read_first(x: Any) -> EncodedRows:
 
 def numeric_values(codes: FloatArray, schema: FrameSchema) -> FloatArray:
     """Return rows in the units of features: 0 for missing values and strings."""
-    values = [feature_values(column, codes[:, place]) for place, column in enumerate(schema.columns)]
-    rows = np.nan_to_num(np.column_stack(values), nan=0.0)
+    rows = np.where(codes == MISSING, 0.0, codes)
+    for place, column in enumerate(schema.columns):
+        if column.kind in PER_UNIT:
+            rows[:, place] /= PER_UNIT[column.kind]
     rows[:, schema.string_columns] = 0.0
     return rows
 

@@ -20,7 +20,7 @@ _CANCELLATION = 1e-6
 """Squared distances below this share of the squared length are computed from differences."""
 _TINY = np.finfo(np.float64).tiny
 _WIDE = 32
-_PIECE_ENTRIES, _LEAST_ROWS = 100_000, 250
+_PIECE_ENTRIES, _LEAST_ROWS, _FEW_ENTRIES = 100_000, 250, 200_000
 _MIN_SCRATCH, _MAX_SCRATCH, _MAX_VIEWS = 2**17, 2**22, 256
 
 Shape = tuple[int, ...]
@@ -55,6 +55,8 @@ scratch = Scratch()
 
 def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
     """Return squared distances (k, n) by differences: exact where points and centers nearly coincide."""
+    if points.size * len(centers) <= _FEW_ENTRIES:  # one call, where calls take longer than the arithmetic
+        return _sums_of_squares(points - centers[:, None])
     squared = np.empty((len(centers), len(points)))
     for piece in _pieces(points, 1):
         some = points[piece]
@@ -66,7 +68,7 @@ def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
 
 def _sums_of_squares(rows: FloatArray) -> FloatArray:
     """Return the sum of squares of each row, independent of the other rows; narrow rows are overwritten."""
-    return np.asarray(np.vecdot(rows, rows) if rows.shape[1] >= _WIDE else np.square(rows, out=rows).sum(axis=1))
+    return np.asarray(np.vecdot(rows, rows) if rows.shape[-1] >= _WIDE else np.square(rows, out=rows).sum(axis=-1))
 
 
 def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray]:

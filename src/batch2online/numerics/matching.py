@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.schema import Count, storable
@@ -51,7 +50,7 @@ def matched(shared: FloatArray, distances: FloatArray) -> IntArray:
     [1, 0]
     """
     gain = shared / (shared.sum() or 1.0) - 1e-9 * distances / (distances.max() or 1.0)
-    return np.asarray(linear_sum_assignment(gain, maximize=True)[1], dtype=np.int64)
+    return np.asarray(_assignment(gain)[1], dtype=np.int64)
 
 
 def matched_weight(shared: FloatArray) -> float:
@@ -60,7 +59,15 @@ def matched_weight(shared: FloatArray) -> float:
     >>> matched_weight(np.array([[1.0, 9.0], [8.0, 0.0]]))
     17.0
     """
-    return float(shared[linear_sum_assignment(shared, maximize=True)].sum())
+    return float(shared[_assignment(shared)].sum())
+
+
+def _assignment(gain: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return rows and columns of the largest total."""
+    from scipy.optimize import linear_sum_assignment  # a tenth of a second that only clusters need
+
+    rows, columns = linear_sum_assignment(gain, maximize=True)
+    return rows, columns
 
 
 def cluster_changes(shared: FloatArray, moved: FloatArray) -> tuple[ClusterChange, ...]:

@@ -105,20 +105,22 @@ def decoupled_factor(matrix: FloatArray, thresholds: FloatArray) -> tuple[FloatA
     A column whose own part is at most its threshold has a unit diagonal and a zero row in R: that part stays in Z, and
     no later column is orthogonalised against it. Gram-Schmidt, done twice.
     """
-    p = matrix.shape[1]
-    basis, own_parts, factor = np.zeros_like(matrix), np.zeros_like(matrix), np.eye(p)
+    p, n = matrix.shape[1], 0
+    basis, found, factor = np.empty(matrix.shape, order="F"), np.zeros_like(matrix), np.eye(p)
+    live = np.empty(p, dtype=np.int64)  # the columns that the n directions of the basis come from
     for j in range(p):
-        own = matrix[:, j]
-        for _ in range(2):
-            along = basis[:, :j].T @ own
-            own = own - basis[:, :j] @ along
-            factor[:j, j] += along
+        own, known = matrix[:, j], basis[:, :n]
+        along = known.T @ own
+        own = own - known @ along
+        again = known.T @ own
+        own = own - known @ again
+        factor[live[:n], j] = along + again
         length = float(np.sqrt(own @ own))
         if length > thresholds[j]:
-            basis[:, j], factor[j, j] = own / length, length
-        else:
-            own_parts[:, j] = own
-    return factor, basis + own_parts
+            own, factor[j, j] = own / length, length
+            basis[:, n], live[n], n = own, j, n + 1
+        found[:, j] = own
+    return factor, found
 
 
 def column_norms(matrix: FloatArray) -> FloatArray:

@@ -34,8 +34,16 @@ _LARGE = 0.5
 _SIGNIFICANT = 4.0
 """Standard errors beyond which an increase of the loss is not chance."""
 
-_ROUND = 1_000
-"""Refits come at whole multiples of this number of rows, where the growth allows it."""
+_ANCHOR = 1_000
+"""One of the row counts at which refits come, whatever the first one is."""
+
+_FEW, _MANY = 500, 8_000
+"""Between these row counts rows grow by a root of 2, not above the growth: models still gain much by further rows."""
+
+_ROUNDING, _NEARLY = 1e-9, 0.01
+
+_GROWTH_IN_TIME = 1.05
+"""Growth if rows do not come in random order. Refits then come at multiples of the anchor: fewer rows are no step."""
 
 _MOST_ROWS = 2.0**62
 
@@ -170,16 +178,17 @@ class Measured(Policy):
     So no refit is skipped while all rows are kept, and a calm stream sees fewer of them after that. No theorem covers
     it: when to refit depends on losses. Nothing depends on clocks.
 
-    From 1,000 rows on, refits come at whole thousands where these are near enough: 1,000, 1,500, 2,000, 3,000, 4,000,
-    6,000, 9,000, 13,000, ... Rows that come in chunks of round sizes are then predicted by a model of all rows before
-    them, while one fitted in the middle of a chunk would wait for the next one. Before that they come at doublings that
-    end at 1,000: 63, 125, 250, 500.
+    Between 500 and 8,000 rows, where models gain most by further rows and fits are short, rows grow by the largest root
+    of 2 up to the growth: 500, 708, 1,000, 1,415, 2,000, ..., 8,000, and from there by 1.5: 12,000, 18,000. Below 500
+    they grow by its square, up to 2. So a refit comes at 1,000, 2,000, 4,000 and 8,000 rows, whatever the first one is.
+
+    If rows do not come in random order, the growth is 1.05, and refits come at whole thousands.
 
     Parameters
     ----------
     growth : float, default 1.5
-        Factor by which rows grow at most between two refits that pay, and its square, up to 2, below 1,000 rows. 1.26
-        comes close to a refit every night, for about twice the time of 1.5.
+        Factor by which rows grow at most between two refits that pay. 1.26 comes close to a refit every night, for
+        about twice the time of 1.5.
     checks_per_growth : int, default 2
         Checks in that time; one that does not refit costs nothing.
     floor : float, default 0.002
@@ -192,8 +201,8 @@ class Measured(Policy):
     Examples
     --------
     >>> policy = Measured(start=500)
-    >>> policy.next_check(500), policy.next_check(708), policy.next_check(1_000), policy.next_check(1_225)
-    (708, 1000, 1225, 1500)
+    >>> policy.next_check(500), policy.next_check(595), policy.next_check(1_000), policy.next_check(1_190)
+    (595, 708, 1190, 1415)
     """
 
     measures_benefit: ClassVar[bool] = True
@@ -228,13 +237,19 @@ class Measured(Policy):
 
     def _next_refit(self, n: int) -> int:
         """Return the row count of the scheduled refit after one at n rows."""
-        if n < _ROUND:
-            growth = max(self.growth, min(2.0, self.growth**2))
-            steps_left = round(math.log(_ROUND / n) / math.log(growth))
-            return max(n + 1, math.ceil(_ROUND / growth ** max(0, steps_left - 1)))
         most = min(self.growth * n, _MOST_ROWS)
-        is_near = most - most % _ROUND >= (n + most) / 2
-        return max(n + 1, int(most - most % _ROUND) if is_near else math.ceil(most))
+        if self.growth <= _GROWTH_IN_TIME:
+            return _ANCHOR * max(n // _ANCHOR + 1, math.ceil(most / _ANCHOR))
+        if n >= _MANY:
+            return max(n + 1, math.ceil(most))
+        per_doubling = math.ceil(math.log(2) / math.log(self.growth) - _NEARLY)
+        growth = 2 ** min(1.0, (2 if n < _FEW else 1) / per_doubling)
+        steps = math.floor(math.log(n / _ANCHOR) / math.log(growth) + _ROUNDING) + 1
+        return max(n + 1, math.ceil(_ANCHOR * growth**steps * (1 - _ROUNDING)))
+
+    def in_time(self) -> Measured:
+        """Return the policy for rows that do not come in random order."""
+        return replace(self, growth=min(self.growth, _GROWTH_IN_TIME))
 
     def trigger(self, benefit: RefitBenefit, n: int, n_fit_rows: float, max_step: int | None = None) -> str | None:
         """Return why the check at n rows refits, ``"loss_increase"`` or ``"scheduled"``; None if it does not.
@@ -245,11 +260,10 @@ class Measured(Policy):
         z, increase = benefit.loss_increase_z(), benefit.loss_increase()
         if (z > _SIGNIFICANT and increase > self.floor) or (z > _CALM and increase > _LARGE):
             return "loss_increase"
-        is_new = n >= self.growth ** (1 / 3) * benefit.at  # the last refit may have come out of turn, just before
-        is_due = (is_new and self._refits_around(n)[0] > benefit.at) or (
-            max_step is not None and n - benefit.at >= max_step
-        )
+        low, high = self._refits_around(n)
+        is_new = n >= math.cbrt(high / low) * benefit.at  # the last refit may have come out of turn, just before
+        is_due = (is_new and low > benefit.at) or (max_step is not None and n - benefit.at >= max_step)
         expected = benefit.expected_benefit(n_fit_rows, _STANDARD_ERRORS)
         is_calm = (z < _CALM or increase < self.floor) and expected < self.floor  # false where nothing is known
-        can_wait = is_calm and n_fit_rows <= _SIMILAR * benefit.size
+        can_wait = is_calm and n_fit_rows <= min(_SIMILAR, math.sqrt(self.growth)) * benefit.size
         return "scheduled" if (is_due and not can_wait) or n >= self.max_growth * benefit.at else None

@@ -30,6 +30,7 @@ class Policy:
     needs_coupling: ClassVar[bool] = False  # of coresets: stability of losses is not enough for its theorem
     measures_benefit: ClassVar[bool] = False  # score the replaced model beside the new one
     growth: float = 1.0
+    rows: int = 1
     floor: float = 0.0
     max_noise_factor: float = 1.0
     start: int | None = None
@@ -60,12 +61,14 @@ class Policy:
 
         ``n_kept`` is the number of consecutive refits that kept the current model.
         """
+        if self.growth <= 1:
+            return (n // self.rows + 1) * self.rows
         return max(n + 1, math.ceil(min(self.growth * n, _NEVER)))
 
     def first_check_after(self, n: int) -> int:
         """Return the first of the checks ``start``, ``next_check(start)``, ... after n rows."""
         start = self.decided_start()
-        at = start if self.growth > 1 else max(start, n + 1)
+        at = start if self.growth > 1 or n < start else self.next_check(n)
         while at <= n:
             at = self.next_check(at)
         return at
@@ -100,6 +103,11 @@ class Policy:
         return False
 
     @property
+    def skips_checks(self) -> bool:
+        """Whether a check can be skipped because of the losses since the last refit."""
+        return type(self).can_skip is not Policy.can_skip and self.floor > 0
+
+    @property
     def compares_costs(self) -> bool:
         """Whether the current model can be kept because of its cost."""
         return type(self).cost_tolerance is not Policy.cost_tolerance
@@ -128,10 +136,10 @@ class Policy:
         """
         start = self.decided_start()
         if warm_starts:
-            additive = bounds.lazy_regret(sensitivity, n, start, self.growth, tolerance=0.0)
+            additive = bounds.lazy_regret(sensitivity, n, start, self.growth, tolerance=0.0, rows=self.rows)
         else:
-            additive = bounds.geometric_regret(sensitivity, n, start, self.growth)
-        return Guarantee(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth))
+            additive = bounds.geometric_regret(sensitivity, n, start, self.growth, rows=self.rows)
+        return Guarantee(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth, self.rows))
 
 
 def check_growth(growth: float) -> None:
@@ -155,6 +163,32 @@ class EveryStep(Policy):
     """
 
     start: int | None = None
+
+
+@storable
+@dataclass(frozen=True)
+class Every(Policy):
+    """Refit whenever so many further rows have come, at the multiples of ``rows``: the schedule of a script.
+
+    Row counts alone decide, so that results do not depend on how rows are split into calls: a caller that learns one
+    night a call has a refit a night with the usual number of rows of a night.
+
+    >>> policy = Every(1_000)
+    >>> policy.next_check(1_000), policy.next_check(1_700)
+    (2000, 2000)
+    """
+
+    rows: int
+    start: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_count(self.rows):
+            raise ValueError(f"rows must be a positive integer, got {self.rows!r}.")
+
+    def starting_at(self, default: int) -> Self:
+        """Return the policy with its first check at the first multiple of ``rows`` that is enough for a model."""
+        return super().starting_at(-(-default // self.rows) * self.rows)
 
 
 @storable

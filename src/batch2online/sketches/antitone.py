@@ -170,7 +170,7 @@ class AntitoneSketch(Sketch):
         settings = self.settings
         if settings.is_adaptive:
             self.last_check = LastCheck(0.0, -1, dimension)
-            self.constant = self._constant_at(settings.block)
+            self.constant = self.constant_at(settings.block)
         else:
             self.constant = sizes.sampling_constant(settings.coreset_size, total, dimension, settings.epsilon)
         self.settings = replace(settings, size=self.constant * total)
@@ -178,17 +178,25 @@ class AntitoneSketch(Sketch):
 
     # -- a constant that grows --------------------------------------------------------------------------
 
-    def _constant_at(self, rows: float) -> float:
+    def constant_at(self, rows: float) -> float:
         """Return the constant of an adaptive sketch after so many rows; it never falls."""
         assert self.last_check is not None
         return sizes.adaptive_constant(self.last_check.dimension, rows, self.settings.epsilon)
+
+    @property
+    def depends_on_order(self) -> bool:
+        return self.last_check is not None
+
+    def _n_checks(self, rows: float) -> float:
+        """Return a bound of the number of checks up to so many rows, that of a reading included."""
+        return 2 + min(rows / self.settings.block, math.log(max(rows, 1.0)) / math.log(CHECK_GROWTH))
 
     @property
     def _current_constant(self) -> float:
         """The constant of the inclusion probabilities now."""
         if self.last_check is None:
             return self.constant
-        return min(self.constant, self._constant_at(max(self.last_check.rows, self.totals.effective_rows)))
+        return min(self.constant, self.constant_at(max(self.last_check.rows, self.totals.effective_rows)))
 
     def update(self, rows: Rows, gradient_norms: FloatArray | None = None) -> Self:
         if self.last_check is None:
@@ -217,7 +225,7 @@ class AntitoneSketch(Sketch):
         """Set the constant to that of the next check; effective row counts rise by at most one with each row."""
         assert self.last_check is not None
         self.last_check = replace(self.last_check, rows=max(self.last_check.rows, rows))
-        constant = self._constant_at(CHECK_GROWTH * self.last_check.rows + self.settings.block)
+        constant = self.constant_at(CHECK_GROWTH * self.last_check.rows + self.settings.block)
         self.settings = replace(self.settings, size=self.settings.size / self.constant * constant)
         self.constant = constant
 
@@ -305,7 +313,7 @@ class AntitoneSketch(Sketch):
 
     def _add_candidates(self, candidates: Candidates) -> None:
         if len(self.parts) >= _MANY_PARTS:
-            self.parts = (self._kept(),)
+            self.parts = _fewer(self.parts)
         self.parts = (*self.parts, candidates)
         self.n_unthinned += len(candidates)
         if self.n_unthinned > self._patience * self.settings.size:
@@ -421,6 +429,15 @@ class AntitoneSketch(Sketch):
             if self.totals.n_rows > self.settings.size:
                 chosen._keep_by_scores(chosen._kept())
         return {name: value for name, value in vars(chosen).items() if not name.startswith("_")}
+
+
+def _fewer(parts: tuple[Candidates, ...]) -> tuple[Candidates, ...]:
+    """Return parts of which the last are joined: each before them is larger than all after it, so few are copied."""
+    first, total = len(parts) - 1, len(parts[-1])
+    while first and len(parts[first - 1]) <= 2 * total:
+        first -= 1
+        total += len(parts[first])
+    return (*parts[:first], Candidates.joined(list(parts[first:])))
 
 
 def no_candidates(width: int, n_targets: int) -> Candidates:

@@ -97,7 +97,7 @@ class SketchSettings:
     Attributes
     ----------
     epsilon : float
-        Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights.
+        Accuracy: sets the default size; the weights are powers of ``1 + epsilon``.
     coreset_size : int, "theory", "audit", "auto" or None
         The size that was asked for; "auto" if it grows with the rows, see :attr:`is_adaptive`.
     seed : int
@@ -265,6 +265,11 @@ class Sketch(ABC):
     @abstractmethod
     def coreset(self, history: RowSource | None = None) -> Coreset:
         """Return the coreset, a function of the rows and the seed; ``history`` holds all rows, where they are kept."""
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether the coreset depends on the order of the rows, as far as certificates know."""
+        return False
 
     def sensitivity(self, n: int) -> float:
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""

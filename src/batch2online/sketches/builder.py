@@ -41,7 +41,7 @@ class CoresetBuilder(ABC):
     Parameters
     ----------
     epsilon : float in (0, 1), or "auto"
-        Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights. "auto" begins at 0.1
+        Accuracy: sets the default size; the weights are powers of ``1 + epsilon``. "auto" begins at 0.1
         and improves like one over the root of the number of rows, as the coreset grows like the root; for
         :class:`Leverage`, :class:`RidgeLeverage` and :class:`Clustering`.
     coreset_size : int, "theory", "audit" or None

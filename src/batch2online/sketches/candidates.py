@@ -43,8 +43,7 @@ class Candidates:
 
     def scaled(self, factor: float) -> Candidates:
         """Return the same with weights multiplied by this."""
-        weights = np.maximum(self.rows.weights * factor, LEAST_WEIGHT)
-        return replace(self, rows=replace(self.rows, weights=weights))
+        return replace(self, rows=scaled_rows(self.rows, factor))
 
     @classmethod
     def joined(cls, parts: list[Candidates]) -> Candidates:
@@ -54,6 +53,11 @@ class Candidates:
             np.concatenate([part.words for part in parts]),
             np.concatenate([part.limits for part in parts]),
         )
+
+
+def scaled_rows(rows: Rows, factor: float) -> Rows:
+    """Return rows with weights multiplied by this."""
+    return replace(rows, weights=np.maximum(rows.weights * factor, LEAST_WEIGHT))
 
 
 def copied(rows: Rows) -> Rows:

@@ -4,6 +4,7 @@ from batch2online.theory.bounds import (
     allowed_regret,
     clustering_regret,
     clustering_sensitivity,
+    coreset_excess,
     every_step_regret,
     exact_stability,
     general_sensitivity,
@@ -13,14 +14,18 @@ from batch2online.theory.bounds import (
     leverage_sensitivity,
     low_rank_regret,
     on_change_inconsistency,
+    online_lewis_sensitivity,
     reaction,
     refresh_times,
     regression_regret,
     ridge_leverage_sensitivity,
+    ridge_running_minimum_sensitivity,
+    running_minimum_sensitivity,
 )
 from batch2online.theory.certificates import Certificate, certificate
 from batch2online.theory.sizes import (
     FAILURE,
+    HORIZON,
     adaptive_clustering_size,
     adaptive_constant,
     adaptive_epsilon,
@@ -36,6 +41,7 @@ from batch2online.theory.sizes import (
 
 __all__ = [
     "FAILURE",
+    "HORIZON",
     "Certificate",
     "adaptive_clustering_size",
     "adaptive_constant",
@@ -47,6 +53,7 @@ __all__ = [
     "clustering_size",
     "clustering_size_theory",
     "clustering_sizes",
+    "coreset_excess",
     "every_step_regret",
     "exact_stability",
     "general_sensitivity",
@@ -59,10 +66,13 @@ __all__ = [
     "low_rank_regret",
     "low_rank_size",
     "on_change_inconsistency",
+    "online_lewis_sensitivity",
     "reaction",
     "refresh_times",
     "regression_regret",
     "regression_size",
     "ridge_leverage_sensitivity",
+    "ridge_running_minimum_sensitivity",
+    "running_minimum_sensitivity",
     "sampling_constant",
 ]

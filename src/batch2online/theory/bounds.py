@@ -85,6 +85,31 @@ def general_sensitivity(n: int, constant: float, total: float, largest_total: fl
     return min(1.0, constant * total / n * (1 + largest_total * reaction(epsilon)))
 
 
+def online_lewis_sensitivity(n: int, constant: float, total: float, weights: float, epsilon: float) -> float:
+    """(c S (1 + 2 K W) + 2 W) / n: online Lewis weights for p up to 2, which sum to W; scores sum to S (Lemma 13).
+
+    W depends on the order of the rows; it is about the number of columns times the logarithm of the blocks.
+    """
+    return min(1.0, (constant * total * (1 + 2 * reaction(epsilon) * weights) + 2 * weights) / n)
+
+
+def running_minimum_sensitivity(n: int, constant: float, total: float, epsilon: float, checks: float) -> float:
+    """((1 + 2K) c S + 2 S J) / n: leverage scores, each row by its least ``c(t) * score`` over J checks (Lemma 12).
+
+    The order of rows matters: a row that is left out leaves a hole in its place.
+    """
+    return min(1.0, total * ((1 + 2 * reaction(epsilon)) * constant + 2 * checks) / n)
+
+
+def ridge_running_minimum_sensitivity(
+    n: int, constant: float, rank: int, epsilon: float, checks: float, *, intercept: bool = False
+) -> float:
+    """((1 + r K) c S + 8 S J) / n, r = (4/3)((k + 1) S / k + 8/5): the same for ridge leverage scores of rank k."""
+    total = 2 * rank + intercept
+    rise = 4 / 3 * ((rank + 1) * total / rank + 8 / 5)
+    return min(1.0, total * ((1 + rise * reaction(epsilon)) * constant + 8 * checks) / n)
+
+
 def exact_stability(n: int, columns: int) -> float:
     """6 p / n: mean increase of the loss of a row that is left out, in units of L, for exact least squares.
 
@@ -104,35 +129,43 @@ def every_step_regret(sensitivity: SensitivityBound, n: int, loss_bound: float =
     return loss_bound * (1 + 2 * math.fsum(sensitivity(t) for t in range(1, n)))
 
 
-def refresh_times(n: int, start: int, growth: float) -> Iterator[int]:
+def refresh_times(n: int, start: int, growth: float, rows: int = 1) -> Iterator[int]:
     """Iterate over the row counts below n at which ``Geometric`` solves: ``start``, then times ``growth``, rounded up.
 
-    >>> list(refresh_times(100, start=10, growth=2.0))
-    [10, 20, 40, 80]
+    ``growth=1`` solves at the multiples of ``rows`` after ``start``, as ``Every`` does.
+
+    >>> list(refresh_times(100, start=10, growth=2.0)), list(refresh_times(100, start=10, growth=1.0, rows=25))
+    ([10, 20, 40, 80], [10, 25, 50, 75])
     """
     at = start
     while at < n:
         yield at
-        at = max(at + 1, math.ceil(growth * at))
+        at = max(at + 1, math.ceil(growth * at)) if growth > 1 else (at // rows + 1) * rows
 
 
 def geometric_regret(
-    sensitivity: SensitivityBound, n: int, start: int, growth: float, loss_bound: float = 1.0
+    sensitivity: SensitivityBound, n: int, start: int, growth: float, loss_bound: float = 1.0, rows: int = 1
 ) -> float:
     """L (s_0 + sum_{t = s_0}^{n - 1} beta(s(t) + 1)), s(t) the last refresh up to t: what ``Geometric`` may lose.
 
-    ``growth=1`` refreshes at every row.
+    ``growth=1`` refreshes at every row, or at the multiples of ``rows``.
 
     >>> round(geometric_regret(lambda n: 1 / n, n=100, start=10, growth=2.0), 2)
     13.08
     """
-    times = [*refresh_times(n, start, growth), n]
+    times = [*refresh_times(n, start, growth, rows), n]
     lost = math.fsum((stop - at) * sensitivity(at + 1) for at, stop in pairwise(times))
     return loss_bound * (min(start, n) + lost)
 
 
 def lazy_regret(
-    sensitivity: SensitivityBound, n: int, start: int, growth: float, tolerance: float, loss_bound: float = 1.0
+    sensitivity: SensitivityBound,
+    n: int,
+    start: int,
+    growth: float,
+    tolerance: float,
+    loss_bound: float = 1.0,
+    rows: int = 1,
 ) -> float:
     """L (s_0 + sum_t min(1, sum_{j: s_j <= s(t)} (2 s_j beta(s_j) + 8 / w) / s(t))): what ``Lazy`` may lose.
 
@@ -146,7 +179,7 @@ def lazy_regret(
     138.0
     """
     decision = 8 / math.log((1 + tolerance) / (1 + tolerance / 2)) if tolerance else 0.0
-    times = [*refresh_times(n, start, growth), n]
+    times = [*refresh_times(n, start, growth, rows), n]
     total, remembered = float(min(start, n)), 0.0
     for at, stop in pairwise(times):
         remembered += 2 * at * sensitivity(at) + decision
@@ -156,6 +189,22 @@ def lazy_regret(
 
 REGULARITY = 2.0
 """What Theorem 5 calls rho Gamma: models that cost rows seen nearly the same cost others so, up to this factor."""
+
+
+LAG = 2.0
+"""Bound H of Lemma 11: by so much running minima raise the variance of a coreset whose constant grows like a root."""
+
+
+def coreset_excess(constant: float, columns: int, epsilon: float, regularity: float = REGULARITY) -> float:
+    """(1 + e^2 / (4 + 4e)) H (4 rho + 8 sqrt(rho d)) / c: excess loss of least squares on a coreset (Theorem 8).
+
+    Relative to the optimum, for rows that the model has not seen.
+
+    >>> round(coreset_excess(478, columns=10, epsilon=0.1), 3)
+    0.184
+    """
+    rounding = 1 + epsilon**2 / (4 * (1 + epsilon))
+    return rounding * LAG * (4 * regularity + 8 * math.sqrt(regularity * columns)) / constant
 
 
 def kept_model(slack: float, regularity: float = REGULARITY) -> float:
@@ -179,13 +228,13 @@ def allowed_regret(n: int, start: int, growth: float, allowed: float, slack: flo
 # -- inconsistency -------------------------------------------------------------------------------------
 
 
-def geometric_models(n: int, start: int, growth: float) -> int:
+def geometric_models(n: int, start: int, growth: float, rows: int = 1) -> int:
     """Return the models that ``Geometric`` makes in n rows: at most 1 + log_growth(n / s_0).
 
     >>> geometric_models(1_000_000, start=100, growth=1.2)
     51
     """
-    return sum(1 for _ in refresh_times(n + 1, start, growth))
+    return sum(1 for _ in refresh_times(n + 1, start, growth, rows))
 
 
 def on_change_inconsistency(sensitivity: SensitivityBound, n: int, start: int = 1) -> float:

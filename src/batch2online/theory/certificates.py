@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.theory.bounds import DependsOn, Guarantee
+from batch2online.theory.bounds import DependsOn, Guarantee, SensitivityBound, refresh_times
 
 if TYPE_CHECKING:
     from batch2online.estimator import OnlineEstimator
+    from batch2online.refresh import Policy
     from batch2online.stream import Stream
 
 _SO_MANY_ROWS = 2**62
@@ -148,16 +150,19 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
 def _gaps(engine: Stream) -> list[str]:
     """Return why no theorem covers the run, as far as is known."""
     data, is_exact = engine.snapshot(), engine.problem.depends_on is DependsOn.ALL_ROWS
+    policy = engine.current.policy
     found = {
-        "a model of statistics of all rows reacts to every row, and its policy may not": is_exact
-        and engine.current.policy.needs_coupling,
+        "a model of statistics of all rows reacts to every row, and its policy may not": policy.needs_coupling
+        and (is_exact or engine.problem.stability(data) is not None),
+        "the number of changes is not bounded where the coreset grows": policy.on_coreset_change
+        and data.sketch.settings.is_adaptive,
         "no stability is proved for models of statistics of all rows": is_exact
         and engine.problem.stability(data) is None,
         "no average sensitivity is proved for this coreset": not is_exact
-        and data.sketch.sensitivity(_SO_MANY_ROWS) >= 1,
-        "the theorem of this policy needs exact costs": engine.current.policy.needs_exact_costs
-        and not engine.problem.costs_are_exact,
-        "when to solve depends on losses that were measured": engine.current.policy.measures_benefit,
+        and engine.problem.sensitivity(data)(_SO_MANY_ROWS) >= 1,
+        "the theorem of this policy needs exact costs": policy.needs_exact_costs and not engine.problem.costs_are_exact,
+        "when to solve depends on losses that were measured": policy.measures_benefit,
+        "models become current later than the theorems assume": engine.current.background,
         "older rows count less": engine.learner.within is not None,
         "rows have weights other than one": data.totals.weight != data.totals.n_rows,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),
@@ -167,22 +172,41 @@ def _gaps(engine: Stream) -> list[str]:
 
 def _guarantee(engine: Stream, is_covered: bool) -> Guarantee:
     """Return the guarantee of the policy for the rows so far, by what is proved of its coreset and its solver."""
-    data = engine.snapshot()
-    stability = engine.problem.stability(data)
-    known = data.sketch.sensitivity if stability is None else stability
-    return engine.current.policy.guarantee(
+    data, policy = engine.snapshot(), engine.current.policy
+    stability, settings = engine.problem.stability(data), data.sketch.settings
+    known = engine.problem.sensitivity(data) if stability is None else stability
+    if stability is None and data.sketch.depends_on_order:
+        known = _exchanged(known)
+    epsilon = settings.epsilon if stability is None or policy.compares_costs else 0.0
+    if settings.is_adaptive:
+        mean = _mean_accuracy(engine.problem.accuracy(data), policy, engine.n_learned)
+        epsilon = max(mean, settings.epsilon) if policy.compares_costs else mean
+    return policy.guarantee(
         known if is_covered else _unknown,
         engine.n_learned,
-        data.sketch.settings.epsilon if stability is None or engine.current.policy.compares_costs else 0.0,
+        epsilon,
         warm_starts=engine.problem.depends_on is DependsOn.CURRENT_MODEL,
         degrees_of_freedom=engine.problem.degrees_of_freedom(engine.current.model, data),
     )
 
 
+def _exchanged(known: SensitivityBound) -> SensitivityBound:
+    """Return twice the sensitivity of one row less: what Theorem 7 has where models depend on the order of rows."""
+    return lambda n: min(1.0, 2 * known(max(n - 1, 1)))
+
+
+def _mean_accuracy(accuracy: SensitivityBound, policy: Policy, n: int) -> float:
+    """Return the mean over rows of the accuracy of the model that they are predicted by."""
+    times = [*refresh_times(n, policy.decided_start(), policy.growth), n]
+    return math.fsum((stop - at) * accuracy(at) for at, stop in pairwise(times)) / max(n, 1)
+
+
 def _distortion(engine: Stream) -> float:
     """Return the factor by which costs on the coreset can differ from those on all rows."""
     epsilon = engine.sketch.settings.epsilon
-    if engine.problem.costs_are_exact:
+    coreset = engine.coreset()
+    holds_all = len(coreset) == engine.sketch.totals.n_rows and bool(np.all(coreset.weights == 1))
+    if engine.problem.costs_are_exact or holds_all:
         return 1.0
     compared = (1 + epsilon) / (1 - epsilon) if engine.current.policy.compares_costs else 1.0
     return compared if engine.snapshot().history is not None else compared / (1 - epsilon)

@@ -154,6 +154,10 @@ USAGE = {
     "unknown set": (["run", "--dataset", "q", "--task", "lowrank", "--k", "1"], "no data set 'q'.*digits"),
     "bad epsilon": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--epsilon", "0"], "epsilon"),
     "bad policy": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "daily"], "'daily'"),
+    "bad number of rows": (
+        ["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "every:0"],
+        "rows",
+    ),
     "bad growth": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "lazy:0.5"], "growth"),
     "unknown command": (["fly"], "No such command"),
     "no model": (["show", "nothing"], "nothing is neither a model"),

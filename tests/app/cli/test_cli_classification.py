@@ -54,7 +54,7 @@ def test_a_run_equals_the_library(stream, tmp_path, capsys):
     assert result["last_model"]["classes"] == sorted(set(stream.y.tolist()))
     assert result["last_model"]["error"] == model.error_
     assert result["inputs"] == ["a", "b"]
-    assert result["headline"].startswith("kind: better than guessing: wrong on ")
+    assert result["headline"].startswith("kind: better than guessing, wrong on ")
     assert "log loss" in result["headline"]
     stored = batch2online.load(tmp_path / "out" / "model.b2o")
     assert stored.classes_.tolist() == model.classes_.tolist()

@@ -27,6 +27,14 @@ def commands(page):
     return [line for line in wanted if not line.startswith(ELSEWHERE)]
 
 
+def programs(page):
+    """Return the programs of a page by the names of their files, which their first lines give."""
+    blocks = re.findall(
+        r"^```python\n# (\w+\.py)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    return dict(blocks)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
 def test_commands_can_be_pasted(page, tmp_path):
@@ -36,6 +44,9 @@ def test_commands_can_be_pasted(page, tmp_path):
         re.sub(r"(datasets --write (\w+))", lambda found: f"{found[1]} && {CUT.format(found[2])}", line)
         for line in commands(page)
     ]
+    for name, program in programs(page).items():
+        (tmp_path / name).write_text(program, encoding="utf-8")
+        assert any(f"python {name}" in line for line in lines), f"no command runs {name}"
     script = "set -euo pipefail\n" + "\n".join(lines)
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300

@@ -27,6 +27,7 @@ from batch2online.storage.errors import StoreError
 from state_bytes import serialise
 from torture.requests import UNANSWERED, malformed
 from torture.server import Server
+from torture.steady import Use, check_flat, steady
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1_000, 3))
@@ -358,6 +359,19 @@ def test_a_client_that_leaves_is_no_failure():
 @pytest.mark.slow
 def test_malformed_requests_get_sentences():
     assert set(malformed(200)) <= {"200", "201", "400", "403", "404", "405", "409", "415", "422", *UNANSWERED}
+
+
+@pytest.mark.slow
+def test_a_loaded_service_holds_no_more_files_and_threads():
+    assert steady(5)["requests answered"] > 10
+
+
+@pytest.mark.parametrize("more", [Use(20 * 2**20, 0, 0), Use(0, 20, 0), Use(0, 0, 20)])
+def test_growth_under_load_is_noticed(more):
+    held = Use(2**27, 30, 8)
+    check_flat([held] * 6)
+    with pytest.raises(AssertionError, match=r"memory has grown|files are open|more threads"):
+        check_flat([held] * 3 + [Use(*map(sum, zip(held, more, strict=True)))] * 3)
 
 
 @pytest.mark.full

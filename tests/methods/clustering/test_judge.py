@@ -7,7 +7,7 @@ import pytest
 
 from batch2online import OnlineClustering
 from batch2online.methods.clustering import solver
-from batch2online.methods.clustering.judge import Judge
+from batch2online.methods.clustering.judge import Judge, left_out
 from batch2online.methods.clustering.lloyd import WeightedPoints
 from batch2online.methods.clustering.problem import Centers
 from batch2online.results import ChangeEvent
@@ -18,7 +18,7 @@ LEFT_RIGHT, UP_DOWN = np.array([[-0.51, 0.0], [0.51, 0.0]]), np.array([[0.0, -0.
 
 
 def chosen(price, points, current, *others, weights=None):
-    judge = Judge(np.zeros(len(points), dtype=bool), price)
+    judge = Judge(price)
     weighted = WeightedPoints(points, np.ones(len(points)) if weights is None else weights)
     return judge.choice(weighted, current, [current, *others], 2.0)
 
@@ -41,18 +41,42 @@ def test_a_gain_must_exceed_noise():
     assert chosen(0.0, many, np.array([[0.5]]), np.array([[0.45]])) == 1
 
 
-def test_candidates_do_not_depend_on_the_points_that_judge():
-    """Points that judge may be anything: the options come from the other half alone."""
-    points, fitted = RNG(1).normal(size=(600, 3)), np.arange(600) % 2 == 0
-    current = points[:4].copy()
-    other = points.copy()
-    other[~fitted] *= 1.0001  # decides the same, and would move centers fitted to it
-    found = []
-    for some in (points, other):
-        weighted = WeightedPoints(some, np.ones(600))
-        found.append(solver._options(weighted, 4, 2.0, 0, current, 8, Judge(fitted, 0.0)))
-    assert len(found[0]) == 2
-    np.testing.assert_array_equal(*found)
+def test_a_point_is_scored_by_centers_fitted_without_it():
+    rng = RNG(1)
+    points, weights, labels = rng.normal(size=(40, 2)), rng.uniform(1, 3, size=40), None
+    centers = points[:5]
+    for _ in range(30):
+        labels = np.square(points - centers[:, None]).sum(axis=2).argmin(axis=0)
+        centers = np.stack([np.average(points[labels == j], axis=0, weights=weights[labels == j]) for j in range(5)])
+    found, losses = left_out(WeightedPoints(points, weights), centers, 2.0)
+    for i, point in enumerate(points):
+        own = (found == found[i]) & (np.arange(40) != i)
+        fitted = centers[np.arange(5) != found[i]]
+        if own.any():
+            fitted = np.vstack([fitted, np.average(points[own], axis=0, weights=weights[own])])
+        assert losses[i] == pytest.approx(np.square(fitted - point).sum(axis=1).min())
+
+
+@pytest.mark.parametrize(("far_rows", "choice"), [(1, 0), (2, 1)])
+def test_a_center_for_a_single_row_gains_nothing(far_rows, choice):
+    """Nobody knows whether there is another row so far away, until there is."""
+    near = RNG(2).normal(size=(400, 1))
+    points = np.vstack([near, np.full((far_rows, 1), 200.0) + np.arange(far_rows)[:, None]])
+    halves = np.array([[near[near < 0].mean()], [points[points > 0].mean()]])
+    assert chosen(0.0, points, halves, np.array([[near.mean()], [points[400:].mean()]])) == choice
+
+
+def test_a_sample_keeps_points_that_cost_much():
+    points = RNG(3).normal(size=(9_000, 2))
+    points[7] = [500.0, 0.0]
+    every = WeightedPoints(points, RNG(4).uniform(1, 2, size=9_000))
+    some = solver._sampled(every, points[:3], 2.0, 0, 1_000)
+    assert 400 < len(some.points) < 1_100
+    assert some.weights[some.points[:, 0] == 500.0] == every.weights[7]
+    for centers in (points[:3], points[10:14]):
+        cost = [solver.cost(own.points, own.weights, centers, 2.0) for own in (every, some)]
+        assert cost[1] == pytest.approx(cost[0], rel=0.1)
+    assert solver._sampled(every, points[:3], 2.0, 0, 9_000) is every
 
 
 def overlapping(n=12_000, seed=3):
@@ -75,6 +99,15 @@ def test_labels_change_less_at_a_higher_price(settings):
     free, priced = (label_changes(price, **settings) for price in (0.0, 1.0))
     assert priced[0] < free[0]
     assert priced[1].inertia_ < 1.1 * free[1].inertia_
+
+
+@pytest.mark.parametrize("settings", [{}, {"history": "coreset"}, {"z": 1.0}], ids=["memory", "coreset", "medians"])
+def test_every_change_of_labels_has_its_price(settings):
+    """Steps of the current centers too: at any price, however high, no label changes."""
+    model = label_changes(1e9, **settings)[1]
+    assert all(change.churn == 0 for change in model.changes_)
+    for change in label_changes(0.5, **settings)[1].changes_:
+        assert change.gain >= 0.5 * change.at / (change.at + 50 * 7) * change.churn * 0.999
 
 
 def test_hindsight_has_no_price():

@@ -218,13 +218,13 @@ def test_rows_are_searched_once_for_the_same_seeds():
     X = np.tile(np.random.default_rng(0).normal(size=(3, 2)), (700, 1))
     history, searched = History(10_000, 2, 0), []
     history = history.append(rows_of(X, np.ones(len(X))))
-    better = Race._better
+    ahead = Race._ahead
 
-    def counted(self, stage, rows, *rest):
+    def counted(self, stage, at, rows, *rest):
         searched.append(len(rows))
-        return better(self, stage, rows, *rest)
+        return ahead(self, stage, at, rows, *rest)
 
-    with patch.object(Race, "_better", counted):
+    with patch.object(Race, "_ahead", counted):
         runs, seeds = Race(5, 2.0, 1).updated(history).run(history)
         assert len(seeds) == 3
         assert searched == [len(X)]

@@ -52,7 +52,7 @@ def alarms_of(
 
 
 def check_webhook(url: str | None) -> None:
-    """Refuse what is no address of the web."""
+    """Raise an error unless the webhook is a URL."""
     if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         raise DataError(f"--webhook {url!r} is not a URL: give one that begins with https:// or http://.")
 

@@ -127,7 +127,7 @@ input_and_task = options(
 )
 
 _LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
-_REFRESH = "Policy that decides when to refit, e.g. geometric:1.1 or adaptive:2,1.1."
+_REFRESH = "Policy that decides when to refit, e.g. every:1000, geometric:1.1 or adaptive:2,1.1."
 _HISTORY = "Rows that clustering keeps: coreset, memory (all rows), or a folder for all rows."
 learner = options(
     _choice("--loss", _LOSSES, "Loss of a regression. Default: squared."),

@@ -15,7 +15,6 @@ from batch2online._types import FloatArray
 from batch2online.app.cli.run.outputs import in_place
 from batch2online.app.cli.run.source import check_columns
 from batch2online.app.cli.run.state import INPUT
-from batch2online.app.cli.tasks.wrapped import named_estimator
 from batch2online.app.inputs import DataError, Source
 from batch2online.app.inputs.batch import UNITS
 from batch2online.app.inputs.preparation import Preparation
@@ -65,6 +64,8 @@ def _of_table(model: Any) -> StoredModel:
 
 def _loaded(path: Path, estimator: str | None, sets: Sequence[str], trust: bool) -> Any:
     if estimator is not None:
+        from batch2online.app.cli.tasks.wrapped import named_estimator  # other models do without
+
         return batch2online.BatchToOnline.restore(path, estimator=named_estimator(estimator, sets))
     try:
         return batch2online.load(path, trusted=True if trust else None)

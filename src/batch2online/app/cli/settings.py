@@ -114,6 +114,7 @@ def listed(values: Sequence[str]) -> str:
 
 
 _POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {
+    "every": (policies.Every, (int,)),
     "every-step": (policies.EveryStep, ()),
     "on-change": (policies.OnChange, ()),
     "geometric": (policies.Geometric, (float,)),
@@ -141,8 +142,8 @@ def parse_refresh(value: str) -> Policy:
 
     >>> parse_refresh("lazy:1.2,0.01")
     Lazy(growth=1.2, tolerance=0.01, start=None)
-    >>> parse_refresh("every-step")
-    EveryStep(start=None)
+    >>> parse_refresh("every-step"), parse_refresh("every:1000")
+    (EveryStep(start=None), Every(rows=1000, start=None))
     """
     name, _, numbers = value.partition(":")
     if name not in _POLICIES:

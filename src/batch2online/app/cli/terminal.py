@@ -5,6 +5,7 @@ Strings are printed literally, never interpreted as markup or control sequences.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -83,11 +84,16 @@ def paragraph(value: Value, head: Text | None = None) -> Paragraph:
     """Return a value as a paragraph, after a head or an indent."""
     before = Text("  ") if head is None else head
     if isinstance(value, Text):
-        words = (value.plain,) if value.no_wrap else tuple(value.plain.split(" "))
+        words = (value.plain,) if value.no_wrap else _words(value.plain)
         return Paragraph(words, before, str(value.style))
     if isinstance(value, str):
-        return Paragraph(tuple(visible(value).split(" ")), before)
+        return Paragraph(_words(visible(value)), before)
     return Paragraph((*(f"{visible(part)}," for part in value[:-1]), *map(visible, value[-1:])), before)
+
+
+def _words(sentence: str) -> tuple[str, ...]:
+    """Return the words of a sentence; a number and its percent sign are one."""
+    return tuple(re.split(" (?!%)", sentence))
 
 
 def pairs(rows: Sequence[tuple[str, Value]]) -> list[Paragraph]:
@@ -140,7 +146,7 @@ def show_result(result: dict[str, Any], rate: float, report_path: str | None) ->
         ("model", unbroken(f"{result['title']} from {result['source']}")),
         ("rows", f"{result['rows']:,} at {rate:,.0f} rows/s{dropped}"),
         ("final model", f"loss {format_ratio(result['last_model']['ratio'])}, on {result['regret_of']}"),
-        ("coreset", f"{result['coreset_size']:,} rows, {share:.1%} of all"),
+        ("coreset", f"{count_of(result['coreset_size'], 'row')}, {share:.1%} of all"),
     ]
     if report_path is not None:
         lines.append(("report", unbroken(report_path, style="cyan")))

@@ -188,4 +188,7 @@ def _labels(batch: Batch, column: str) -> tuple[Any, BoolArray]:
 
 
 def _array(column: Any) -> FloatArray:
+    if column.num_chunks and not column.null_count and pa.types.is_floating(column.type):
+        parts = [np.from_dlpack(chunk) for chunk in column.chunks]  # twice as fast, and imports no pandas
+        return np.asarray(parts[0] if len(parts) == 1 else np.concatenate(parts), dtype=np.float64)
     return np.asarray(column.to_numpy(), dtype=np.float64)  # null becomes NaN

@@ -47,6 +47,10 @@ class Axis:
         if scale == "log":
             low, high = 0.9 * max(low, high * 10.0**-MAX_DECADES), 1.1 * high
             return cls(label, low, high, scale, unit)
+        if scale == "asinh":
+            ends = np.arcsinh(np.array([low, high]) / _LINEAR_UP_TO)
+            low, high = map(float, _LINEAR_UP_TO * np.sinh(ends + 0.05 * np.array([-1, 1]) * (ends[1] - ends[0])))
+            return cls(label, low, high, scale, unit)
         usual = float(np.quantile(known, 0.9)) if known.size else 0.0
         if low >= 0 and high > 3 * usual > 0:
             high = 1.2 * usual
@@ -142,7 +146,7 @@ class Chart:
         """Return the chart as an SVG element, coloured by the classes of the page."""
         width = _WIDE if self.wide else _WIDTH
         ticks = [(tick, self.y.shown(tick)) for tick in self.y.ticks()]
-        left = 24 + _LETTER * max([len(shown) for _, shown in ticks], default=0)
+        left = 32 + _LETTER * max([len(shown) for _, shown in ticks], default=0)
         area = (width - left - 14, float(self.height - _TOP - _BOTTOM))
         parts = [
             f'<svg viewBox="0 0 {width} {self.height}" role="img" aria-label="{escape(visible(self.title))}">',

@@ -75,12 +75,10 @@ def section(context: ReportContext) -> str:
         lead += f" The estimated loss of the model is {excess(error)} above that of a fit on all rows."
     what = f"of {rows.labels[1]}" if len(rows.labels) == 2 else "of the predicted class"
     note = f"Reliability diagram: probability {what} in ten bins of equal weight; on the diagonal it is calibrated."
-    drawn = [elements.figure(_reliability_chart(rows), note)]
-    if len(rows.labels) == 2 and 0 < rows.truth.mean() < 1:
-        drawn.append(_roc(rows))
-    table = _confusion(rows, context.target)
-    content = [elements.pair(*drawn), table] if len(drawn) == 2 else [elements.pair(*drawn, table)]
-    return "\n".join([elements.section("Classification", lead, *content), _coefficients(context, rows.labels)])
+    curves = [_roc(rows)] if len(rows.labels) == 2 and 0 < rows.truth.mean() < 1 else []
+    drawn = elements.pair(elements.figure(_reliability_chart(rows, wide=not curves), note), *curves)
+    content = elements.section("Classification", lead, _confusion(rows, context.target), drawn)
+    return "\n".join([content, _coefficients(context, rows.labels)])
 
 
 def _confusion(rows: ClassifiedRows, target: str | None) -> str:
@@ -110,11 +108,11 @@ def reliability(probability: FloatArray, is_true: BoolArray, weights: FloatArray
     return sums[0] / total[kept], sums[1] / total[kept]
 
 
-def _reliability_chart(rows: ClassifiedRows) -> Chart:
+def _reliability_chart(rows: ClassifiedRows, wide: bool) -> Chart:
     mean, fraction = reliability(*rows.positives, rows.weights)
     x, y = Axis("mean predicted probability", -0.02, 1.02), Axis("fraction of positives", -0.02, 1.02)
     drawn = Series("fraction of positives", mean.tolist(), fraction.tolist(), "both")
-    return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal(0, 1)], height=300)
+    return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal(0, 1)], wide, height=300)
 
 
 def roc(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:

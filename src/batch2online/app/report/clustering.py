@@ -70,7 +70,7 @@ def _card(
     features = []
     for c in columns:
         side = "high" if scaled[j][c] >= 0 else "low"
-        own, overall = context.format_value(c, float(center[c])), context.format_value(c, float(usual[c]))
+        own, overall = context.format_value(c, float(center[c])), number(float(usual[c]))
         features.append(f"<li>{escape(f'{context.names[c]} {side}: {own} (all rows: {overall})')}</li>")
     rest = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(context.format_value(c, float(center[c])))}</td></tr>"

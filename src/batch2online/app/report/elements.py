@@ -82,8 +82,8 @@ def figure(chart: Chart, caption: str = "") -> str:
 
 
 def pair(*parts: str) -> str:
-    """Place two parts side by side."""
-    return f'<div class="pair">{"".join(parts)}</div>'
+    """Place parts side by side, two in a row; a single one has the whole width."""
+    return parts[0] if len(parts) == 1 else f'<div class="pair">{"".join(parts)}</div>'
 
 
 def card_grid(cards: Sequence[str]) -> str:

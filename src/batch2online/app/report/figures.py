@@ -16,7 +16,7 @@ from batch2online.numerics.distances import nearest
 MAX_POINTS = 400
 
 
-def quality_chart(windows: list[dict[str, Any]], name: str, scale: float = 1.0) -> Chart:
+def quality_chart(windows: list[dict[str, Any]], name: str, scale: float = 1.0, wide: bool = False) -> Chart:
     """Draw a measure of quality over windows of rows, beside that of the baseline."""
     stops = [window["stop"] for window in windows]
     is_share = name in ("accuracy", "error rate")
@@ -28,7 +28,7 @@ def quality_chart(windows: list[dict[str, Any]], name: str, scale: float = 1.0) 
     ]
     x = Axis("rows seen", 0.0, stops[-1] * 1.02)
     y = Axis.of(name, np.concatenate([each.y for each in series]), unit="%" if is_share else "")
-    return Chart(f"{name} over windows of rows", x, y, series)
+    return Chart(f"{name} over windows of rows", x, y, series, wide)
 
 
 def loss_chart(curve: list[dict[str, Any]]) -> Chart:
@@ -69,10 +69,9 @@ def changes_chart(events: list[Any], n_rows: int, tips: Sequence[str]) -> Chart:
         [100 * (max(0.0, event.excess) if math.isfinite(event.excess) else 1.0) for event in events]
     )
     is_uneven = excess.max() > 50 * np.median(excess) > 0
-    label = "excess cost of the old model"
-    high = float(excess.max())
+    label, high = "excess cost", float(excess.max())
     y = (
-        Axis.of(label, np.maximum(excess, 1e-3), "log", "%")
+        Axis(label, float(np.maximum(excess, high / 1000).min()) / 3, 1.5 * high, "log", "%")
         if is_uneven
         else Axis(label, 0, 1.15 * high or 1, unit="%")
     )

@@ -36,6 +36,7 @@ def section(context: ReportContext) -> str:
         "Components",
         lead,
         elements.warning(model_figures.dominance_warning(sizes, context.names)),
+        drawn,
         elements.note(note + model_figures.note_of_columns(len(context.names))),
-        elements.pair(cells, drawn),
+        cells,
     )

@@ -79,7 +79,7 @@ def explained_variance_chart(ratios: FloatArray) -> Chart:
         Series("all up to it", places, (100 * np.cumsum(ratios)).tolist(), "both", "second"),
     ]
     x, y = Axis("component", 0.4, len(ratios) + 0.6), Axis("explained", 0.0, 105.0, unit="%")
-    return Chart("Explained variance ratio of each component", x, y, series)
+    return Chart("Explained variance ratio of each component", x, y, series, wide=True, height=220)
 
 
 def moments(coreset: Any) -> tuple[FloatArray, FloatArray]:

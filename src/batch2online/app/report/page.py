@@ -33,7 +33,7 @@ from batch2online.app.report.drift_section import counted_rows, forgetting, orde
 from batch2online.app.report.elements import escape, figure, fold, listing, pair, section, table, tile, with_tooltips
 from batch2online.headline import HUGE, baseline_of, changes, count_of, format_measure, interval, number, of_rows
 
-MAX_COLUMNS, MAX_EVENTS, MAX_TILES = 200, 12, 4
+MAX_COLUMNS, MAX_EVENTS, MAX_TILES = 200, 5, 4
 _N_REFITS = 30
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _MISSING = {"refuse": "not allowed", "drop": "rows dropped", "mean": "imputed by the mean", "keep": "passed as NaN"}
@@ -193,7 +193,8 @@ def _quality_over_time(context: ReportContext) -> str:
         f"In the last of them: {', '.join(shown)}."
     )
     factor = scale.get("scale", 1.0)
-    drawn = [figure(figures.quality_chart(windows, name, factor), _note_of(name, windows)) for name in names]
+    wide = len(names) == 1
+    drawn = [figure(figures.quality_chart(windows, name, factor, wide), _note_of(name, windows)) for name in names]
     return section("Quality over time", lead, pair(*drawn))
 
 
@@ -302,6 +303,8 @@ def _coreset(model: Any) -> str:
     lead = (
         f"{len(coreset):,} rows with a total weight of {number(weights.sum())} represent all rows: half of them stand "
         f"for at most {number(float(np.median(weights)))} rows each, the heaviest for {number(weights.max())}."
+        if weights.max() > 1
+        else f"All {len(coreset):,} rows are kept."
     )
     if coreset.points.shape[1] <= 1:
         return section("Coreset", lead)
@@ -329,4 +332,4 @@ def _settings(context: ReportContext) -> str:
     for name, value in facts.items():
         listed = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         lines.append((name, "yes" if value is True else listed))
-    return section("Reproduce this run", lead, command, table(lines))
+    return section("Reproduce this run", lead, command, fold("Settings and versions", table(lines)))

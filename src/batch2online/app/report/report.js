@@ -89,7 +89,7 @@ function drawn(figure) {
   const ends = [data[0][0], data[0].at(-1)];
   const plot = new uPlot({
     width: width(), height, series: [{label: axes.x.label, value: value(axes.x.unit)}, ...series],
-    axes: [axis(axes.x, 30), axis(axes.y, 54)], hooks: {draw: [named]}, legend: {markers: {width: 0, fill: (u, s) => u.series[s].stroke()}},
+    axes: [axis(axes.x, 30), axis(axes.y, (u, ticks) => 18 + 7 * Math.max(3, ...(ticks ?? []).map((tick) => tick.length)))], hooks: {draw: [named]}, legend: {markers: {width: 0, fill: (u, s) => u.series[s].stroke()}},
     cursor: {drag: {x: true, y: true, uni: 40}, points: {show: false}},
     scales: {x: {time: false, ...SCALES[axes.x.scale], range: (u, low, high) => low <= ends[0] && high >= ends[1] ? all.x : [low, high]},
              y: {...SCALES[axes.y.scale], range: () => all.y}},

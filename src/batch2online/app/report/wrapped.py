@@ -90,7 +90,8 @@ def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: in
         first = np.asarray(found, dtype=np.float64).reshape(len(rows), -1)[:, 0]
         means.append(float(np.average(first, weights=rows.weights)))
     shown = values * context.scales[column] + context.means[column]
-    what = "probability of the last class" if hasattr(model, "predict_proba") else context.target or "prediction"
+    is_class = hasattr(model, "predict_proba")
+    what = f"probability of {context.model.classes_[-1]}" if is_class else context.target or "prediction"
     picture = response_chart(context.names[column], shown, np.array(means), str(what))
     name = context.names[column]
     return elements.figure(picture, f"Partial dependence: mean prediction if {name} has this value in all rows.")

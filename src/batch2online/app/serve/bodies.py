@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from functools import lru_cache
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
 
 from batch2online.app.serve.problems import RequestError
 
-Row = dict[str, str | float | int | bool | None]
+Value = str | float | bool | None
+Row = dict[str, Value]
+_MANY_NAMES = 1_000
 _LONG_ROW = 10_000
 """Bytes above which a request is hardly one row."""
 
@@ -60,28 +61,39 @@ def one_row_of(body: bytes, content_type: str) -> dict[str, float] | None:
 
 
 def _from_json(body: bytes) -> pa.Table:
-    try:
-        rows = _decode_numbers(body)
-    except msgspec.ValidationError:
-        return _from_rows(_decode_rows(body))
-    return _from_numbers(rows) if len(rows) > 1 and len(rows[0]) > 1 else _from_rows(rows)
-
-
-def _from_numbers(rows: list[dict[str, float]]) -> pa.Table:
-    """Return rows of numbers alone, several times as fast where all have the same names."""
-    names = list(rows[0])
-    read = itemgetter(*names)
-    try:
-        values = np.array([read(row) for row in rows])
-    except KeyError:
-        return _from_rows(rows)
-    if any(len(row) != len(names) for row in rows):
-        return _from_rows(rows)
-    return pa.table(dict(zip(names, np.ascontiguousarray(values.T), strict=True)))
+    rows = _alike(body, body[body.find(b"{") : body.find(b"}") + 1], is_lines=False)
+    return _from_rows(_decode_rows(body)) if rows is None else rows
 
 
 def _from_lines(body: bytes) -> pa.Table:
-    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()])
+    rows = _alike(body, body[: body.find(b"}") + 1], is_lines=True)
+    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()]) if rows is None else rows
+
+
+def _alike(body: bytes, first: bytes, *, is_lines: bool) -> pa.Table | None:
+    """Return rows with the names and numbers of the first one, twice as fast as others; None if one is different."""
+    try:
+        names = {name: type(value) is float for name, value in _decode_row(first).items()}
+        rows = _decoder(tuple(names.items()), is_lines)(body) if 0 < len(names) <= _MANY_NAMES else []
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    if not rows:
+        return None
+    columns = zip(names.items(), zip(*map(msgspec.structs.astuple, rows), strict=True), strict=True)
+    made = {
+        name: pa.array(values, pa.float64()) if is_number else _column(name, values)
+        for (name, is_number), values in columns
+    }
+    return pa.table(made)
+
+
+@lru_cache(maxsize=64)
+def _decoder(names: tuple[tuple[str, bool], ...], is_lines: bool) -> Callable[[bytes], list[Any]]:
+    """Return what reads rows with these names, no more and no fewer, and whether their values are numbers."""
+    fields = [(f"f{place}", float | None if is_number else Value) for place, (_, is_number) in enumerate(names)]
+    rename = {field: name for (field, _), (name, _) in zip(fields, names, strict=True)}
+    row: Any = msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
+    return msgspec.json.Decoder(row).decode_lines if is_lines else msgspec.json.Decoder(list[row]).decode
 
 
 def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
@@ -95,9 +107,9 @@ def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
 
 
-def _column(name: str, values: list[Any]) -> pa.Array:
-    kinds = {type(value) for value in values} - {type(None)}
-    if kinds <= {int, float}:
+def _column(name: str, values: Sequence[Any]) -> pa.Array:
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds <= {float}:
         return pa.array(values, pa.float64())
     if len(kinds) > 1:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))

@@ -156,6 +156,18 @@ def checked_budget(seconds: float | None) -> float | None:
     return None if seconds is None else float(seconds)
 
 
+def checked_churn_price(price: float | None, kind: str) -> float:
+    """Return the price of a change of all labels, 0.05 for clusterers unless one is given, if it is one."""
+    if kind != "clusterer":
+        if price is not None:
+            raise ValueError(f"churn_price is for clusterers, and this is a {kind}, got {price!r}.")
+        return 0.0
+    price = 0.05 if price is None else price
+    if isinstance(price, bool) or not 0 <= price < np.inf:
+        raise ValueError(f"churn_price must be a finite number that is not negative, got {price!r}.")
+    return float(price)
+
+
 def final_step(estimator: Any) -> Any:
     """Return the last step of a pipeline; the estimator itself otherwise."""
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator

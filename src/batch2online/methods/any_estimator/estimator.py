@@ -87,9 +87,10 @@ class BatchToOnline(Labelled):
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have grown by half, unless
-        not all rows are kept and the gain of the last refit shows that the next one gains nothing, and when the loss of
-        recent rows has risen. ``Measured(growth=1.26)`` refits twice as often.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: refit whenever
+        the rows have grown by half, and when the loss of recent rows has risen. If only some rows are kept, a refit is
+        skipped where the gain of the last one shows that it would gain nothing. ``Measured(growth=1.26)`` refits twice
+        as often.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
@@ -98,11 +99,15 @@ class BatchToOnline(Labelled):
     loss_bound : float, optional
         Clip losses to [0, loss_bound], which the theorem needs. A :class:`LossBoundWarning` is issued when a loss is
         clipped; ``regret_.excess`` is the total amount.
+    sensitivity : function, optional
+        A bound ``n -> beta(n)`` of the average sensitivity of the model of n rows, coreset included and with the seed
+        kept: of an algorithm with low sensitivity of its own. :func:`theory.certificate` uses it in place of that of
+        the coreset; ``epsilon`` is then the accuracy of the algorithm.
     resample : bool, default False
         Fit to rows without weights: for estimators without ``sample_weight``. These are all rows while they are kept
         (see ``memory``), then a uniform sample.
     epsilon : float, default 0.1
-        The grid of powers of ``1 + epsilon`` on which weights lie.
+        Weights are powers of ``1 + epsilon``.
     memory : int or str, default "512MB"
         Bytes that the kept rows may take, their strings included, if no ``coreset_size`` is given: a number, or a
         string with a unit. All rows are kept and fitted while they fit in it, then the largest coreset that does.
@@ -118,9 +123,13 @@ class BatchToOnline(Labelled):
         depend on the clock; with None they do not.
     half_life : int, "auto" or None
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
-        5,000 and none, and uses the one with the lower recent loss. None is no decay.
+        2,000, 10,000 and none, and uses the one with the lowest recent loss. None is no decay.
     window : int or None
         Fit to this many of the last rows alone, which are stored. None is all rows.
+    churn_price : float or None
+        For clusterers: a refit replaces the model if it gains more on rows that it was not fitted to, as a share of the
+        loss, than this price times the share of labels that change. None is 0.05, as for ``OnlineClustering``; 0
+        always replaces it. The clusters of ``KMeans`` and ``MiniBatchKMeans`` keep their numbers.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     background : bool, default False
@@ -177,6 +186,7 @@ class BatchToOnline(Labelled):
         refresh: Policy | None = None,
         loss: Any = None,
         loss_bound: float | None = None,
+        sensitivity: Any = None,
         resample: bool = False,
         epsilon: float = 0.1,
         memory: int | str = "512MB",
@@ -184,6 +194,7 @@ class BatchToOnline(Labelled):
         budget_seconds_per_million_rows: float | None = None,
         half_life: int | str | None = None,
         window: int | None = None,
+        churn_price: float | None = None,
         keep_history: bool = False,
         background: bool = False,
         first_id: int = 0,
@@ -194,6 +205,7 @@ class BatchToOnline(Labelled):
         self.refresh = refresh
         self.loss = loss
         self.loss_bound = loss_bound
+        self.sensitivity = sensitivity
         self.resample = resample
         self.epsilon = epsilon
         self.memory = memory
@@ -201,6 +213,7 @@ class BatchToOnline(Labelled):
         self.budget_seconds_per_million_rows = budget_seconds_per_million_rows
         self.half_life = half_life
         self.window = window
+        self.churn_price = churn_price
         self.keep_history = keep_history
         self.background = background
         self.first_id = first_id
@@ -239,8 +252,17 @@ class BatchToOnline(Labelled):
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
             memory=self._memory,
+            decays=self.half_life is not None,
+            churn_price=defaults.checked_churn_price(self.churn_price, kind),
+            own_sensitivity=self._checked_sensitivity(),
             encoding=self._encoding,
         )
+
+    def _checked_sensitivity(self) -> Any:
+        known = self.sensitivity
+        if known is not None and not (callable(known) and isinstance(known(1_000), int | float | np.number)):
+            raise TypeError(f"sensitivity must be a function of a number of rows that returns a number, got {known!r}.")
+        return known
 
     def _new_coreset(self) -> CoresetBuilder:
         is_given = isinstance(self.coreset, CoresetBuilder)
@@ -662,7 +684,9 @@ class BatchToOnline(Labelled):
             problem = estimator._new_problem(stream.sketch.settings)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._stream = serialization.with_restored_models(stream, state.get("fitted"), trust, may_fit)
+            estimator._stream = serialization.with_restored_models(
+                stream, state.get("fitted"), trust, may_fit, serialization.checked_orders(state.get("orders"), stream)
+            )
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows

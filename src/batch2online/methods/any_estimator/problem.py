@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import joblib
 import numpy as np
@@ -17,7 +15,9 @@ import numpy as np
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
-from batch2online.methods.any_estimator.defaults import rows_in_memory
+from batch2online.methods.any_estimator import clusters
+from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
+from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
 from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
 from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
 from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
@@ -74,10 +74,15 @@ _ROWS_PER_PARAMETER = 50
 _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
 """Rows that a linear model is fitted to, and rows for each coefficient: its loss is within 1 / 500 of the least."""
 
-_COMPARISON_ROWS = 5_000
-"""Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
+_LEAST_WEIGHT = 2.0**-8
+"""Rows that have decayed to less than this share of the largest weight are not fitted to: all of them together have
+about this share of the total weight."""
 
-_PREDICTED_ROWS = 1_000
+_COMPARISON_ROWS, _LEAST_COMPARISON, _COMPARISON_SHARE = 5_000, 1_000, 10
+"""Rows on which two models are compared at most. If memory decides how many rows are kept it is one in ten of them, and
+at least 1,000: to predict more would take longer than the fits."""
+
+_PREDICTED_ROWS = 500
 """Rows whose predictions by two models are compared, for the reason of a change."""
 
 Scores = Callable[[IntArray], BoolArray]
@@ -88,29 +93,16 @@ class LossBoundWarning(UserWarning):
     """The loss of a row is above ``loss_bound``: the theorem holds for the clipped loss."""
 
 
-class FitNeededError(RuntimeError):
-    """An estimator would have to be fitted to open a file, which fits nothing."""
-
-
-_may_fit: ContextVar[bool] = ContextVar("may_fit", default=True)
-
-
-@contextmanager
-def without_fitting() -> Iterator[None]:
-    """Let every fit of a wrapped estimator or function raise :class:`FitNeededError`."""
-    token = _may_fit.set(False)
-    try:
-        yield
-    finally:
-        _may_fit.reset(token)
-
-
 @dataclass(frozen=True)
 class FittedEstimator:
-    """A model and the weighted rows it was fitted on, on which it can be fitted again."""
+    """A model and the weighted rows it was fitted on, on which it can be fitted again.
+
+    ``order`` is that in which its clusters were numbered anew, if they were.
+    """
 
     model: Any
     rows: Rows
+    order: IntArray | None = None
     last: LastLosses = field(default_factory=LastLosses, compare=False, repr=False)
 
 
@@ -119,12 +111,12 @@ class DeferredFit(FittedEstimator):
 
     _problem: EstimatorProblem
 
-    def __init__(self, problem: EstimatorProblem, rows: Rows) -> None:
-        vars(self).update(_problem=problem, rows=rows, last=LastLosses())
+    def __init__(self, problem: EstimatorProblem, rows: Rows, order: IntArray | None = None) -> None:
+        vars(self).update(_problem=problem, rows=rows, order=order, last=LastLosses())
 
     @cached_property
     def model(self) -> Any:
-        return self._problem.fit_on(self.rows).model
+        return self._problem.fit_on(self.rows, self.order).model
 
 
 @dataclass(frozen=True)
@@ -132,7 +124,9 @@ class EstimatorProblem(Problem):
     """An estimator or a function, fitted on the coreset, and a loss measured on it.
 
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
-    ``memory`` are the bytes that the coreset may take; None where its size is given.
+    ``memory`` are the bytes that the coreset may take; None where its size is given. ``decays`` is whether old rows
+    lose weight. ``churn_price`` is the gain, as a share of the loss, that is worth a change of all labels of clusters.
+    ``own_sensitivity`` is what the user knows of the average sensitivity of a model of n rows.
     """
 
     estimator: Any
@@ -143,6 +137,9 @@ class EstimatorProblem(Problem):
     loss_bound: float | None = None
     resample: bool = False
     memory: int | None = None
+    decays: bool = False
+    churn_price: float = 0.0
+    own_sensitivity: Callable[[int], float] | None = None
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
 
@@ -152,6 +149,13 @@ class EstimatorProblem(Problem):
 
     def first_check(self, width: int, n_targets: int) -> int:
         return self.start
+
+    def refit_cost(self, keeps_history: bool) -> Literal["any"]:
+        return "any"
+
+    def sensitivity(self, data: Snapshot) -> Callable[[int], float]:
+        known = self.own_sensitivity
+        return super().sensitivity(data) if known is None else lambda n: min(1.0, float(known(n)))
 
     def warm_up(self) -> WarmUp:
         """Return the warm-up of the loss; rows with strings or missing values have no distances, and a loss of 0."""
@@ -194,15 +198,48 @@ class EstimatorProblem(Problem):
         return clipped, np.abs(losses - clipped)
 
     def fit(self, data: Snapshot, current: Any) -> FitResult:
-        """Fit the estimator on the kept rows; of the current model only the number of coefficients is used."""
-        model = self.fit_on(self._training_rows(self._training_coreset(data, current)))
+        """Fit the estimator on the kept rows; of the current model only the number of coefficients is used.
+
+        A clusterer keeps its current model unless labels change for a gain out of sample. Clusters keep their numbers.
+        """
+        coreset = self._training_coreset(data, current)
+        if current is None or not self._has_clusters(current):
+            model = self.fit_on(self._training_rows(coreset))
+        elif self.churn_price and not self._is_worth_labels(coreset, current):
+            model = current
+        else:
+            model = self.fit_on(self._training_rows(coreset))
+            some = self._comparison_rows(data)
+            one, other = (self._predicted(each, some) for each in (current, model))
+            model = renumbered(model, clusters.order_like(current.model, model.model, one, other, some.weights))
         return FitResult(model, len(model.rows))
+
+    def _has_clusters(self, model: FittedEstimator) -> bool:
+        return kind_of(self.estimator) == "clusterer" and hasattr(model.model, "predict")
+
+    def _is_worth_labels(self, coreset: Coreset, current: FittedEstimator) -> bool:
+        """Return whether a model of one half of the rows gains enough on the other half for the labels that change."""
+        is_fitted = sampling.uniforms(self.seed, FOLDS, coreset.ids) < 0.5
+        if min(is_fitted.sum(), (~is_fitted).sum()) < self.start:
+            return True
+        new, others = self.fit_on(self._training_rows(selected(coreset, is_fitted))), selected(coreset, ~is_fitted)
+        before, after = (
+            float(others.weights @ self._checked_losses(each, _as_rows(others))) for each in (current, new)
+        )
+        one, other = (self._predicted(each, others) for each in (current, new))
+        return before - after > self.churn_price * clusters.churn(one, other, others.weights) * before
+
+    def _predicted(self, model: FittedEstimator, some: Coreset) -> Any:
+        return model.model.predict(self.encoding.decoded(some.points, model.rows.points))
 
     def n_fit_rows(self, data: Snapshot, current: Any) -> int:
         return len(self._training_coreset(data, current))
 
     def _training_coreset(self, data: Snapshot, current: FittedEstimator | None) -> Coreset:
-        """Return all kept rows; for a linear model a smaller coreset of them, from the same scores and draws."""
+        """Return all kept rows that count; for a linear model a smaller coreset, from the same scores and draws."""
+        if self.decays:
+            weights = data.coreset.weights
+            return selected(data.coreset, weights >= _LEAST_WEIGHT * weights.max(initial=0.0))
         coefficients = None if current is None else n_coefficients(current.model)
         if coefficients is None or self.memory is None:
             return data.coreset
@@ -214,9 +251,9 @@ class EstimatorProblem(Problem):
         part: Coreset = data.cache[size]
         return part
 
-    def fitted_later(self, rows: Rows | None) -> FittedEstimator | None:
+    def fitted_later(self, rows: Rows | None, order: IntArray | None = None) -> FittedEstimator | None:
         """Return the model of these rows, fitted when it is first used; None is the model before the first refresh."""
-        return None if rows is None else DeferredFit(self, rows)
+        return None if rows is None else DeferredFit(self, rows, order)
 
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
@@ -228,9 +265,12 @@ class EstimatorProblem(Problem):
         return rows
 
     @one_openmp_thread()
-    def fit_on(self, rows: Rows) -> FittedEstimator:
-        """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
-        if not _may_fit.get():
+    def fit_on(self, rows: Rows, order: IntArray | None = None) -> FittedEstimator:
+        """Return the model of these weighted rows, a pure function of them, the settings and the seed.
+
+        ``order`` is that of its clusters.
+        """
+        if not may_fit.get():
             raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
         targets = self._decoded(rows.targets)
         flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None
@@ -239,7 +279,7 @@ class EstimatorProblem(Problem):
             given = () if flat is None else (flat,)
             return FittedEstimator(self.estimator(points, rows.weights, *given), rows)
         weights = None if self.resample or all_ones(rows.weights) else rows.weights  # often slower
-        return FittedEstimator(fitted(self.estimator, points, flat, weights, self.seed), rows)
+        return renumbered(FittedEstimator(fitted(self.estimator, points, flat, weights, self.seed), rows), order)
 
     def _decoded(self, targets: FloatArray) -> Any:
         """Return targets as the user passed them: labels for a classifier."""
@@ -251,13 +291,18 @@ class EstimatorProblem(Problem):
     def cost(self, model: FittedEstimator, data: Snapshot, scored: Scores | None = None) -> float:
         """Total loss on all rows seen, estimated on some of the kept rows.
 
-        With ``scored``, it is that of the rows that were scored when they came.
+        ``scored`` selects the rows that were predicted before they were learned; None selects all.
         """
         return self._cost_on(self._comparison_rows(data), model, scored)
 
     def _comparison_rows(self, data: Snapshot) -> Coreset:
         """Return the rows on which models are compared."""
-        return subsample(data.coreset, _COMPARISON_ROWS, self.seed)
+        if "comparison" not in data.cache:
+            share = max(_LEAST_COMPARISON, len(data.coreset) // _COMPARISON_SHARE)
+            size = _COMPARISON_ROWS if self.memory is None else min(_COMPARISON_ROWS, share)
+            data.cache["comparison"] = subsample(data.coreset, size, self.seed)
+        rows: Coreset = data.cache["comparison"]
+        return rows
 
     def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
@@ -307,7 +352,7 @@ class EstimatorProblem(Problem):
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
         That of a flexible model is measured out of sample: each half of the kept rows under a model of the other half.
-        With ``scored``, the optimum is that of the rows that were scored when they came.
+        ``scored`` selects the rows that were predicted before they were learned; None selects all.
         """
         coreset = data.coreset
         if model is None or (scored is not None and not scored(coreset.ids).any()):
@@ -371,14 +416,13 @@ class EstimatorProblem(Problem):
 
     def _moved_predictions(self, old: FittedEstimator, new: FittedEstimator, data: Snapshot) -> dict[str, Any]:
         """Return the share of classes that changed, or the change of numbers, on a sample of the coreset."""
-        if self.baseline() is None or not len(data.coreset) or not hasattr(new.model, "predict"):
+        has_clusters = self._has_clusters(new)
+        is_known = (self.baseline() is not None and hasattr(new.model, "predict")) or has_clusters
+        if not is_known or not len(data.coreset):
             return {}
-        some = subsample(data.coreset, _PREDICTED_ROWS, self.seed)
-        before, after = (
-            np.reshape(each.model.predict(self.encoding.decoded(some.points, each.rows.points)), (len(some), -1))
-            for each in (old, new)
-        )
-        if isinstance(self.baseline(), ClassBaseline):
+        some = subsample(self._comparison_rows(data), _PREDICTED_ROWS, self.seed)
+        before, after = (np.reshape(self._predicted(each, some), (len(some), -1)) for each in (old, new))
+        if isinstance(self.baseline(), ClassBaseline) or has_clusters:
             return {"churn": float(np.average((before != after).any(axis=1), weights=some.weights))}
         change = np.square(after - before).sum(axis=1)
         return {"prediction_change": math.sqrt(np.average(change, weights=some.weights))}
@@ -413,6 +457,14 @@ def moved_importances(old: Any, new: Any) -> dict[str, Any]:
         if before.shape == after.shape:
             return {field_name: most_moved(np.abs(after - before), before, after)}
     return {}
+
+
+def renumbered(model: FittedEstimator, order: IntArray | None) -> FittedEstimator:
+    """Return a model that was fitted just now with its clusters in another order, if one is given."""
+    if order is None:
+        return model
+    clusters.renumber(model.model, order)
+    return replace(model, order=order)
 
 
 def rows_of(model: FittedEstimator | Rows | None) -> Any:

@@ -18,6 +18,7 @@ from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.everything import Nothing
+from batch2online.theory.bounds import general_sensitivity
 
 Score = Callable[..., Any]
 
@@ -99,6 +100,7 @@ class Summary(Statistics):
     score=Score,
     summary=Score | None,
     total_score=Annotated[float, above(0), finite] | None,
+    largest_total=Annotated[float, above(0), finite] | None,
 )
 class SensitivitySketch(AntitoneSketch):
     """A sum over rows and candidates, or nothing at all where scores are those of a history; see :class:`Sensitivity`.
@@ -106,10 +108,17 @@ class SensitivitySketch(AntitoneSketch):
     Without ``summary`` rows are scored again at each reading.
     """
 
+    largest_total: float | None = None
+
     def __init__(
-        self, settings: SketchSettings, score: Score, summary: Score | None, total_score: float | None
+        self,
+        settings: SketchSettings,
+        score: Score,
+        summary: Score | None,
+        total_score: float | None,
+        largest_total: float | None = None,
     ) -> None:
-        self.score, self.summary, self.total_score = score, summary, total_score
+        self.score, self.summary, self.total_score, self.largest_total = score, summary, total_score, largest_total
         super().__init__(settings)
 
     def validate(self) -> None:
@@ -145,12 +154,28 @@ class SensitivitySketch(AntitoneSketch):
             own = own * sum(self.settings.shape) / (own.sum() or 1.0)
         return own
 
+    def sensitivity(self, n: int) -> float:
+        if self.largest_total is None:
+            return 1.0
+        total = self.settings.size / self.constant
+        return general_sensitivity(n, self.constant, total, self.largest_total, self.settings.epsilon)
+
     def _parameters(self) -> dict[str, object]:
-        return {"score": self.score, "summary": self.summary, "total_score": self.total_score}
+        return {
+            "score": self.score,
+            "summary": self.summary,
+            "total_score": self.total_score,
+            "largest_total": self.largest_total,
+        }
 
 
 @storable
-@stores(score=Score, summary=Score | None, total_score=Annotated[float, above(0), finite] | None)
+@stores(
+    score=Score,
+    summary=Score | None,
+    total_score=Annotated[float, above(0), finite] | None,
+    largest_total=Annotated[float, above(0), finite] | None,
+)
 class Sensitivity(CoresetBuilder):
     r"""Rows are kept in proportion to a score of your own, Algorithm 2 of the paper.
 
@@ -169,15 +194,20 @@ class Sensitivity(CoresetBuilder):
     total_score : float, optional
         A bound of the sum of scores that no data exceeds; needed with ``summary``. Without it scores need only be in
         proportion: they are divided by their sum.
+    largest_total : float, optional
+        Give it if scores are true sensitivities: the largest sum that they can have, for any rows. It takes the place
+        of ``total_score`` where that is not given. The average sensitivity of the coreset is then bounded by Theorem 1
+        with Lemma 5 (:func:`theory.general_sensitivity`), so that certificates hold.
     epsilon, coreset_size, random_state, first_id, keep_history
         As for every coreset. The history is kept anyway without ``summary``.
 
     Notes
     -----
     ``LewisScore(p)`` and ``LogisticScore()`` of this module are ready scores for Lp and logistic regression, as the
-    theory has them. They score all rows again at each refresh check and keep all rows: for models to use,
-    :class:`Anchored` (``OnlineClassifier``, ``OnlineRegression(loss=...)``) is faster by orders of magnitude, in a
-    megabyte. A checkpoint can hold those, and any object marked by ``storage.storable``, but no other function.
+    theory has them. They score all rows again at each refresh check and keep all rows. :class:`LewisWeights` keeps no
+    history; for models to use, :class:`Anchored` (``OnlineClassifier``, ``OnlineRegression(loss=...)``) is faster by
+    orders of magnitude, in a megabyte. A checkpoint can hold those, and any object marked by ``storage.storable``, but
+    no other function.
 
     Examples
     --------
@@ -197,22 +227,34 @@ class Sensitivity(CoresetBuilder):
     True
     """
 
+    largest_total: float | None = None
+
     def __init__(
-        self, score: Score, *, summary: Score | None = None, total_score: float | None = None, **settings: Any
+        self,
+        score: Score,
+        *,
+        summary: Score | None = None,
+        total_score: float | None = None,
+        largest_total: float | None = None,
+        **settings: Any,
     ) -> None:
+        if largest_total is not None and not 0 < largest_total < np.inf:
+            raise ValueError(f"largest_total must be a finite number above 0, got {largest_total!r}.")
+        total_score = largest_total if total_score is None else total_score
         if not callable(score) or not (summary is None or callable(summary)):
             raise TypeError("score and summary must be functions of points, weights and, if there are any, targets.")
         if summary is not None and total_score is None:
-            raise ValueError("total_score is needed with summary: a bound of the sum of scores that no data exceeds.")
+            raise ValueError("summary needs total_score, an upper bound of the sum of scores for any data.")
         if total_score is not None and not 0 < total_score < np.inf:
             raise ValueError(f"total_score must be a finite number above 0, got {total_score!r}.")
         super().__init__(**settings if summary is not None else settings | {"keep_history": True})
         self.score = score
         self.summary = summary
         self.total_score = None if total_score is None else float(total_score)
+        self.largest_total = None if largest_total is None else float(largest_total)
 
     def _new_sketch(self, settings: SketchSettings) -> SensitivitySketch:
-        return SensitivitySketch(settings, self.score, self.summary, self.total_score)
+        return SensitivitySketch(settings, self.score, self.summary, self.total_score, self.largest_total)
 
 
 def _arguments(rows: Rows) -> tuple[FloatArray, ...]:

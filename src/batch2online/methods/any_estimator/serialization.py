@@ -26,12 +26,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
+from batch2online._types import IntArray
 from batch2online.drift.half_life_selection import HalfLifeSelection
 from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable
 from batch2online.methods.any_estimator import defaults, skops_model
-from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of, without_fitting
+from batch2online.methods.any_estimator.no_fits import without_fitting
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
 from batch2online.methods.any_estimator.sensitivity import Sensitivity
 from batch2online.methods.any_estimator.trust import Trust, harmless, is_modest, public_name
 from batch2online.methods.any_estimator.weighted_fit import seeded
@@ -222,6 +224,9 @@ def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
         state |= {"schema": encoding.schema, "strings": encoding.strings}
     learner = stream.learner.map(lambda each: _with_others(replace(each, model=rows_of(each.model)), rows_of))
     learner = learner.map(lambda each: replace(each, problem=None))
+    orders = [_orders_of(each) for each in stream.learner.states]
+    if any(order is not None for pair in orders for order in pair):
+        state |= {"orders": orders}
     state |= {"stream": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
     return state | {"params": {name: spec_of(value) for name, value in state["params"].items()}}
 
@@ -241,7 +246,30 @@ def checked_encoding(state: dict[str, Any]) -> Encoding:
     return encoding
 
 
-def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
+Orders = list[tuple[IntArray | None, IntArray | None]]
+"""Of each state the order of the clusters of its model, and of one that is not current yet, if they have one."""
+
+
+def _orders_of(state: StreamState) -> list[list[int] | None]:
+    models = state.model, None if state.pending is None else state.pending.decision.model
+    orders = [getattr(model, "order", None) for model in models]
+    return [None if order is None else order.tolist() for order in orders]
+
+
+def checked_orders(orders: Any, stream: Stream) -> Orders:
+    """Return the orders of clusters in a file, if these are orders."""
+    n = len(stream.learner.states)
+    orders = [[None, None]] * n if orders is None else orders
+    if not isinstance(orders, list) or [len(pair) if isinstance(pair, list) else 0 for pair in orders] != [2] * n:
+        raise CheckpointError(f"orders: expected {n} pairs")
+    for order in (order for pair in orders for order in pair if order is not None):
+        if not isinstance(order, list) or sorted(order) != list(range(len(order))):
+            raise CheckpointError("orders: found one that is no order of clusters")
+    found = [[None if order is None else np.array(order, dtype=np.int64) for order in pair] for pair in orders]
+    return [(one, other) for one, other in found]
+
+
+def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool, orders: Orders) -> Stream:
     """Return a stream in which the rows that a file holds are replaced by the models fitted on them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
@@ -259,23 +287,31 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
             each.record.validate_for(problem, each.shape)
     later = problem.fitted_later
     with nullcontext() if may_fit else without_fitting():
-        model = None if current.model is None else _restored_model(problem, current.model, content, trust, may_fit)
-        learner = learner.map(lambda each: replace(each, model=model if each is current else later(each.model)))
-        learner = learner.map(lambda each: _with_others(each, later))
+        of_state = {id(each): pair for each, pair in zip(learner.states, orders, strict=True)}
+        first, rows = of_state.get(id(current), (None, None))[0], current.model
+        model = None if rows is None else _restored_model(problem, rows, content, trust, may_fit, first)
+
+        def restored(state: StreamState) -> StreamState:
+            own, next_one = of_state[id(state)]
+            state = replace(state, model=model if state is current else later(state.model, own))
+            return _with_others(state, later, next_one)
+
+        learner = learner.map(restored)
         learner = _with_references(
             learner, lambda each, rows: each.model if problem.same(each.model, rows) else later(rows)
         )
     return replace(stream, learner=learner)
 
 
-def _with_others(state: StreamState, change: Callable[[Any], Any]) -> StreamState:
+def _with_others(state: StreamState, change: Callable[..., Any], order: IntArray | None = None) -> StreamState:
     """Return a state with another form of the model that is scored beside its successor, and of one not current yet."""
     benefit, pending = state.refresh.benefit, state.pending
     if benefit is not None:
         state = replace(state, refresh=replace(state.refresh, benefit=replace(benefit, former=change(benefit.former))))
     if pending is not None:
         decision = pending.decision
-        state = replace(state, pending=pending.with_decision(replace(decision, model=change(decision.model))))
+        model = change(decision.model) if order is None else change(decision.model, order)
+        state = replace(state, pending=pending.with_decision(replace(decision, model=model)))
     return state
 
 
@@ -287,13 +323,15 @@ def _with_references(learner: Any, change: Callable[[StreamState, Any], Any]) ->
     return replace(learner, scores=learner.scores.with_models(tuple(models)))
 
 
-def _restored_model(problem: EstimatorProblem, rows: Rows, content: Any, trust: Trust, may_fit: bool) -> Any:
+def _restored_model(
+    problem: EstimatorProblem, rows: Rows, content: Any, trust: Trust, may_fit: bool, order: IntArray | None
+) -> Any:
     """Return the fitted model in a file; fit it again only if that is allowed."""
     try:
-        return _fitted_model(problem, rows, content, trust)
+        return replace(_fitted_model(problem, rows, content, trust), order=order)
     except skops_model.UnusableError as error:
         if may_fit:
-            return problem.fit_on(rows)
+            return problem.fit_on(rows, order)
         raise CheckpointError(
             f"there is no fitted {type(problem.estimator).__name__} to load: {error} Loading fits nothing by "
             "itself: load(path, refit=True) fits it again on the rows of the file, and "

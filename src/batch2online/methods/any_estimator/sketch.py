@@ -140,9 +140,9 @@ class PilotSamplingSketch(AntitoneSketch):
         new = new._copy()
         new.gauge = earlier.gauge
         if self.is_complete and earlier.is_complete:
-            first, own = earlier._candidates(), self._candidates()
-            since = own[own.rows.ids > first.rows.ids.max(initial=-1)]
-            new.parts, new.n_unthinned = (Candidates.joined([first, since]),), 0
+            last = max((int(part.rows.ids[-1]) for part in earlier.parts if len(part)), default=-1)
+            since = (part[part.rows.ids > last] for part in self.parts if len(part) and part.rows.ids[-1] > last)
+            new.parts = (*earlier.parts, *since)
         return new
 
     def with_size(self, size: float) -> Self:

@@ -16,18 +16,6 @@ _MOVES = 8
 _STRIDE = 10_000
 
 
-def error(coreset: Coreset, rows: Any, **settings: Any) -> float:
-    """Return the largest relative error of the cost, over many sets of centers; parameters are those of :func:`errors`.
-
-    >>> from batch2online.coresets import Clustering
-    >>> rows = np.random.default_rng(0).normal(size=(20_000, 2))
-    >>> small, large = (Clustering(3, coreset_size=size, random_state=0).add(rows).coreset() for size in (30, 3_000))
-    >>> error(large, rows, k=3) < 0.1 < error(small, rows, k=3)
-    True
-    """
-    return max(float(np.abs(values).max(initial=0.0)) for values in errors(coreset, rows, **settings).values())
-
-
 def errors(
     coreset: Coreset,
     rows: Any,

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.headline import MEAN_DISTANCE, Metrics, clustering_quality, silhouette
 from batch2online.input import at_hand
+from batch2online.methods.clustering.own_solver import FittedClusterer, solver_of
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.methods.clustering.sketch import Clustering, largest_value
 from batch2online.numerics.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Policy
+from batch2online.schema import classes
 from batch2online.stream import Stream
 from batch2online.validation import LARGEST
 
@@ -50,7 +51,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``. "auto" begins at 0.1 and improves like
         ``10 / sqrt(n)``: the size is ``(1 + k) max(100, sqrt(n))``.
     coreset_size : int, "theory" or None
-        Expected size of the coreset instead of the one that ``epsilon`` gives.
+        Expected size of the coreset instead of the one that ``epsilon`` gives. "theory" is that of
+        :func:`theory.clustering_size_theory`, enough for all sets of centers: 3,400 rows for k = 5, z = 2 and
+        ``epsilon=0.1``.
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=1, growth=2, floor=1e-3, start=15)``:
         checks are skipped where losses stay the same and the expected gain is below 0.1 %.
@@ -59,15 +62,20 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         noise, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the same as "coreset"
         otherwise. "coreset" is the paper's form: only then do models depend on few of the rows, as the theorems
         assume.
+    solver : clusterer or function, optional
+        A solver of your own, such as one with a proven approximation factor: a function ``(points, weights, k, z,
+        rng)`` that returns centers (k, d), or an estimator of scikit-learn with ``n_clusters`` and ``sample_weight``.
+        Centers are then what it returns for the coreset: ``solve``, ``warm_start`` and ``churn_price`` have no effect.
+        A file can hold it if it is an object of a class marked with ``extend.storable``.
     warm_start : bool, default True
         Start the solver from the current centers. If False, models are independent of the past, labels change more,
         and with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
     churn_price : float, default 0.05
-        Share of the loss that a change of all labels must gain. A refit moves the current centers to the means of
-        their rows; swaps of single centers, and new solutions, replace them only if on rows that they were not fitted
-        to they gain more than noise plus ``churn_price`` times the share of labels that change. Raise it if changes of
-        labels are costly, at some loss; 0 takes the best solution found, whatever the labels. Not used with
-        ``warm_start=False``, nor while the coreset has fewer than 100 rows a cluster.
+        Share of the loss that a change of all labels must gain; half of it at 50 rows a cluster, as few labels exist.
+        A refit moves the current centers to the means of their rows if that gains ``churn_price`` times the share of
+        labels that change. Swaps of single centers, and new solutions, must gain that much more, and more than noise,
+        with each row scored by centers fitted without it. Raise it if changes of labels are costly, at some loss; 0
+        takes the best solution found, whatever the labels. Not used with ``warm_start=False``.
     half_life : int, "auto" or None
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
@@ -137,7 +145,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return 1 - now.problem.cost(now.current.model, now.snapshot()) / cost if cost > 0 else None
 
     def _further_quality(self) -> Metrics:
-        return silhouette(self._check_fitted().snapshot().history, self._centers)
+        now, centers = self._check_fitted(), self._centers
+        found: Metrics = now.cached("silhouette", lambda: silhouette(now.snapshot().history, centers))
+        return dict(found)
 
     def __init__(
         self,
@@ -150,6 +160,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
         solve: str = "exact",
+        solver: Any = None,
         warm_start: bool = True,
         churn_price: float = 0.05,
         half_life: int | str | None = None,
@@ -168,6 +179,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.coreset_size = coreset_size
         self.refresh = refresh
         self.solve = solve
+        self.solver = solver
         self.warm_start = warm_start
         self.churn_price = churn_price
         self.half_life = half_life
@@ -195,14 +207,22 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         price = self.churn_price
         if not isinstance(price, int | float | np.number) or isinstance(price, bool) or not 0 <= price < np.inf:
             raise ValueError(f"churn_price must be a finite number that is not negative, got {price!r}.")
-        settings = self._sampling()
-        if settings.pop("keep_history") and self.history == "coreset":
-            raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
-        coreset = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
+        coreset = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **self._sampling())
         policy = Adaptive(kappa=1.0, growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
-        is_exact = self.solve == "exact" and coreset.z == 2 and coreset.keep_history
-        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact, float(price))
+        solver = solver_of(self.solver)
+        is_exact = self.solve == "exact" and coreset.z == 2 and coreset.keep_history and solver is None
+        warm_start = bool(self.warm_start) and solver is None
+        problem = ClusteringProblem(coreset.k, coreset.z, warm_start, is_exact, float(price), solver)
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
+
+    @classmethod
+    def _is_object(cls, name: str, value: Any) -> bool:
+        return name == "solver" and callable(value) and type(value) in classes.values()
+
+    def _is_same_setting(self, own: Any, others: Any) -> bool:
+        if hasattr(own, "fit") and hasattr(others, "fit"):
+            own, others = FittedClusterer(own), FittedClusterer(others)
+        return super()._is_same_setting(own, others)
 
     def _finish_fit(self, X: Any) -> None:
         """Set the labels of the rows; warn if there are fewer distinct rows than clusters."""
@@ -276,7 +296,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def predict_one(self, x: Any) -> int:
         """Return the id of the center nearest to one row: a mapping of names to values, or a sequence of values."""
         centers = self._centers
-        differences = centers - np.asarray(self._values_of(x), dtype=np.float64)
+        differences = centers - self._row_of(x)
         return int(np.einsum("ij,ij->i", differences, differences).argmin())
 
     @one_thread()
@@ -297,6 +317,8 @@ _SEEDINGS = 5
 
 def seeding(stream: Stream) -> tuple[float, float]:
     """Return mean distance and cost of the rows of the coreset for seeds of k-means++ alone, as scikit-learn's."""
+    from sklearn.cluster import kmeans_plusplus  # a third of a second that a first report needs
+
     coreset, problem = stream.coreset(), stream.problem
     origin = coreset.points.mean(axis=0)  # scikit-learn's distances come from products
     points, weights = coreset.points - origin, coreset.weights

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batch2online._types import BoolArray, FloatArray
-from batch2online.methods.clustering.lloyd import WeightedPoints
+from batch2online._types import FloatArray, IntArray
+from batch2online.methods.clustering.lloyd import WeightedPoints, two_nearest
 from batch2online.numerics.distances import nearest, power
 from batch2online.numerics.matching import matched_weight, shared_weight
 
@@ -16,41 +16,50 @@ _NOISE = 0.3
 
 
 class Judge(NamedTuple):
-    r"""Score candidates on points that they were not fitted to.
+    r"""Score each point by centers that were fitted without it.
 
     A candidate replaces the centers refined from the current ones if its gain exceeds
 
     .. math:: \mathrm{noise} + \mathrm{churn\_price} \cdot \mathrm{churn}
 
-    The gain is a share of the cost, the noise a part of its standard error, and the churn the further share of the
-    weight whose label changes.
+    The gain is a share of the leave-one-out cost, the noise a part of its standard error, and the churn the further
+    share of the weight whose label changes.
 
     Attributes
     ----------
-    is_fitted : ndarray of bool
-        Marks the points to which candidates are fitted; the others judge.
     churn_price : float
         Gain that is worth a change of all labels.
     """
 
-    is_fitted: BoolArray
     churn_price: float
-
-    def halves(self, points: WeightedPoints) -> tuple[WeightedPoints, WeightedPoints]:
-        """Return the points to fit candidates to, and those that judge."""
-        fitted, others = (
-            WeightedPoints(points.points[some], points.weights[some]) for some in (self.is_fitted, ~self.is_fitted)
-        )
-        return fitted, others
 
     def choice(self, points: WeightedPoints, current: FloatArray, candidates: list[FloatArray], z: float) -> int:
         """Return the index of the best candidate (k, d); the first is refined from the current centers."""
         weights, k = points.weights, len(current)
         before = nearest(points.points, current)[0]
-        assigned = [nearest(points.points, centers) for centers in candidates]
-        losses = weights * np.stack([power(squared, z) for _, squared in assigned])
-        kept = np.array([matched_weight(shared_weight(before, labels, weights, k)) for labels, _ in assigned])
+        scored = [left_out(points, centers, z) for centers in candidates]
+        losses = weights * np.stack([own for _, own in scored])
+        kept = np.array([matched_weight(shared_weight(before, labels, weights, k)) for labels, _ in scored])
         gained = losses[0] - losses
         noise = np.sqrt(np.square(gained).sum(axis=1))
         price = self.churn_price * (kept[0] - kept) / weights.sum() * losses[0].sum()
         return int((gained.sum(axis=1) - _NOISE * noise - price).argmax())
+
+
+def left_out(points: WeightedPoints, centers: FloatArray, z: float) -> tuple[IntArray, FloatArray]:
+    r"""Return labels, and the loss of each point under centers fitted without it.
+
+    Without a point x of weight w, the mean c of its cluster of mass m is :math:`c - w (x - c) / (m - w)`, at a distance
+    of :math:`|x - c| m / (m - w)`; the point of a cluster of its own goes to the second nearest center. The same
+    factor is taken for z other than 2.
+
+    >>> points = WeightedPoints(np.array([[0.0], [2.0], [9.0]]), np.ones(3))
+    >>> left_out(points, np.array([[1.0], [9.0]]), 2.0)[1].tolist()
+    [4.0, 4.0, 64.0]
+    """
+    labels, first, second = two_nearest(points.points, points.lengths, centers)
+    mass = np.bincount(labels, points.weights, len(centers))[labels]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = np.where(mass > points.weights, first * (mass / (mass - points.weights)), np.inf)
+    distances = np.minimum(moved, second)
+    return labels, power(np.square(np.where(np.isfinite(distances), distances, first)), z)

@@ -261,7 +261,7 @@ class _Clusters:
 
     def __init__(self, points: WeightedPoints, centers: FloatArray, sums: Sums | None) -> None:
         self.points = points
-        self.labels, self.upper, self.lower = _two_nearest(points.points, points.lengths, centers)
+        self.labels, self.upper, self.lower = two_nearest(points.points, points.lengths, centers)
         sums, are_others = (_sums(points, self.labels, len(centers)), False) if sums is None else (sums, True)
         self.sums, self.masses, self.total = sums.of_points.copy(), sums.masses.copy(), sums.squares
         self.cost, self.largest = sums.least_cost(), self.masses.copy()
@@ -296,7 +296,7 @@ class _Clusters:
         doubtful = np.flatnonzero(self.upper > self.lower)
         every = len(doubtful) == len(self.labels)
         rows = self.points.points if every else self.points.points[doubtful]
-        labels, self.upper[doubtful], self.lower[doubtful] = _two_nearest(rows, self.points.lengths[doubtful], centers)
+        labels, self.upper[doubtful], self.lower[doubtful] = two_nearest(rows, self.points.lengths[doubtful], centers)
         has_moved = np.flatnonzero(labels != self.labels[doubtful])
         movers, columns = doubtful[has_moved], np.arange(len(has_moved))
         changes = np.zeros((len(centers), len(movers)))
@@ -317,7 +317,7 @@ def _sums(points: WeightedPoints, labels: IntArray, k: int) -> Sums:
     return Sums(shares @ points.points, shares.sum(axis=1), float(points.weights @ points.lengths))
 
 
-def _two_nearest(rows: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+def two_nearest(rows: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return the nearest center of each row, the distance to it, and that to the second nearest."""
     squared = np.square(centers).sum(axis=1)[:, None] - 2 * (centers @ rows.T)
     squared += lengths

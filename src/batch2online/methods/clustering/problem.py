@@ -17,6 +17,7 @@ from batch2online.history import History
 from batch2online.methods.clustering import solver
 from batch2online.methods.clustering.judge import Judge
 from batch2online.methods.clustering.lloyd import NEARLY_CONVERGED, WeightedPoints, refined_by_parts
+from batch2online.methods.clustering.own_solver import Solver, solved_by
 from batch2online.methods.clustering.sketch import ClusteringSketch
 from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.numerics.matching import cluster_changes, matched, shared_weight
@@ -38,9 +39,11 @@ from batch2online.warm_up import MeanSoFar
 _STEPS_ON_ALL = 10
 """Maximum number of steps of centers on all rows for the optimum in hindsight."""
 
-
-_JUDGED = 100
+_JUDGED_PER_CENTER = 10
 """Points of the coreset for each center that are needed to judge out of sample; with fewer, the cost decides."""
+
+_ROWS_PER_CENTER = 50
+"""So many rows for each center halve the price of their labels: few rows have labels, and many are still to come."""
 
 
 @storable
@@ -56,18 +59,22 @@ class Centers:
 class ClusteringProblem(Problem):
     """(k, z)-clustering: minimise distances of rows to the nearest of k centers, to the power z.
 
-    With ``warm_start`` the solver starts from the current centers, and others replace them if they gain more, out of
-    sample, than ``churn_price`` times the share of labels that change. Successive models are then closer to each other.
+    With ``warm_start`` the solver starts from the current centers, and others replace them if they gain more than
+    ``churn_price`` times the share of labels that change. Successive models are then closer to each other.
     In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up: B
     ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
+
+    A ``solver`` of the user's own finds the centers of the coreset, without a warm start.
     """
 
     sketch_type: ClassVar[type] = ClusteringSketch
+    accuracy_scale: ClassVar[float] = 10.0
     k: Annotated[int, at_least(1)]
     z: Annotated[float, at_least(1), finite] = 2.0
     warm_start: bool = True
     exact: bool = False
     churn_price: Annotated[float, at_least(0), finite] = 0.05
+    solver: Solver | None = None
 
     @property
     def secondary_name(self) -> str:
@@ -109,30 +116,47 @@ class ClusteringProblem(Problem):
         With all rows kept (``exact``) and a warm start, the last steps take sums of all rows, and costs are those of
         all rows, but for rows that the last step would relabel; otherwise they are measured on the coreset.
         """
-        return self._fit(data, current, self._judge(data) if self.warm_start and current is not None else None)
+        return self._fit(data, current, self._price(data) if self.warm_start else None)
 
-    def _judge(self, data: Snapshot) -> Judge | None:
-        """Return what decides between the current centers and others; None while rows are too few to tell."""
-        is_enough = len(data.coreset) >= _JUDGED * self.k
-        return Judge(_halves(data, page=2), self.churn_price) if is_enough else None
+    def _price(self, data: Snapshot) -> float:
+        """Return the share of the cost that a change of all labels must gain."""
+        n = data.totals.effective_rows
+        return self.churn_price * n / (n + _ROWS_PER_CENTER * self.k)
 
-    def _fit(self, data: Snapshot, current: Centers | None, judge: Judge | None) -> FitResult:
+    def _fit(self, data: Snapshot, current: Centers | None, price: float | None) -> FitResult:
+        """Return new centers; the current ones if no others gain enough for the labels that they change."""
         coreset, known = data.coreset, None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             seeds = data.sketch.seeds(data.history)
             return self.fit_result(Centers(np.resize(seeds, (self.k, coreset.points.shape[1]))), data)
+        if self.solver is not None:
+            own = solved_by(self.solver, coreset.points, coreset.weights, self.k, self.z, data.seed)
+            centers = own if known is None else self._with_ids_of(known, own, None, data)
+            return self.fit_result(Centers(centers), data)
         start = known if self.warm_start else None
         is_sample = self.exact and len(coreset) < data.totals.n_rows
         sums_of = partial(_sums_of_all, data.history) if is_sample and data.history is not None else None
         problem = (coreset.points, coreset.weights, self.k, self.z, data.seed, start)
+        judge = None if price is None or len(coreset) < _JUDGED_PER_CENTER * self.k else Judge(price)
         found = solver.solved(*problem, sums_of=sums_of, judge=judge)
         if known is None:
             return self.fit_result(Centers(found.centers), data)
         if found.current_labels is not None:
             data.cache["labels", known.tobytes()] = found.current_labels
         centers = self._with_ids_of(known, found.centers, found.labels, data)
+        costs = found.costs
+        if price and not self._is_worth(price, known, centers, costs, data):
+            centers, costs = known, None if costs is None else (costs[0], costs[0])
         result = self.fit_result(Centers(centers), data)
-        return result._replace(costs=found.costs, ess_ratio=found.ess_ratio)
+        return result._replace(costs=costs, ess_ratio=found.ess_ratio)
+
+    def _is_worth(
+        self, price: float, old: FloatArray, new: FloatArray, costs: tuple[float, float] | None, data: Snapshot
+    ) -> bool:
+        """Return whether new centers gain at least the price times the share of labels that they change."""
+        before, after = costs or (self.cost(Centers(old), data), self.cost(Centers(new), data))
+        shared = shared_weight(_labels(data, old), _labels(data, new), data.coreset.weights, self.k)
+        return bool(before - after >= price * before * (1 - shared.trace() / (shared.sum() or 1.0)))
 
     def cost(self, model: Centers, data: Snapshot) -> float:
         """Return the cost on the coreset."""
@@ -140,7 +164,7 @@ class ClusteringProblem(Problem):
 
     def lower_bound(self, data: Snapshot) -> float | None:
         """Return zero, the best bound known; None where the solver prices the current centers anyway."""
-        return None if self.z == 2 else 0.0
+        return None if self.z == 2 and self.solver is None else 0.0
 
     def optimum(self, data: Snapshot, model: Centers) -> float:
         """Return the cost of the best solution known: the model's, or one found now; on all rows if they are kept."""

@@ -294,8 +294,9 @@ class Race:
         race, chosen = self, Rows.empty(history.width, history.n_targets)
         positions: list[int] = []
         first = self._first_candidates(history) if self.rows else []
+        minima = _Minima(history, self.seed)
         for stage, first_rows in enumerate(first):
-            race, position = race._winner(stage, tuple(positions), chosen.points, history, first_rows)
+            race, position = race._winner(stage, tuple(positions), chosen.points, history, first_rows, minima)
             if position < 0:
                 break
             positions.append(position)
@@ -310,7 +311,13 @@ class Race:
         return [rows[start:stop] for start, stop in pairwise(ends)]
 
     def _winner(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: RaceRows, first_rows: Rows
+        self,
+        stage: int,
+        before: tuple[int, ...],
+        seeds: FloatArray,
+        history: RaceRows,
+        first_rows: Rows,
+        minima: _Minima | None = None,
     ) -> tuple[Race, int]:
         candidates = self.candidates[stage]
         factor = self._factor(seeds)
@@ -326,7 +333,7 @@ class Race:
             unseen = candidates.bound_keys[stop] if stop < len(candidates.bound_keys) else candidates.limit
             if best * factor * _SLACK < unseen:
                 return self, position
-        return self._search(stage, before, seeds, history, best, position)
+        return self._search(stage, before, seeds, minima or _Minima(history, self.seed), best, position)
 
     def _factor(self, seeds: FloatArray) -> float:
         """Return a number b such that D^z(x) <= b P(x) for all x."""
@@ -343,7 +350,7 @@ class Race:
             return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
 
     def _search(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: RaceRows, best: float, position: int
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, minima: _Minima, best: float, position: int
     ) -> tuple[Race, int]:
         """Return the winner of all rows; rows already searched for the same seeds are not searched again."""
         start, known = 0, self.winners[stage]
@@ -351,28 +358,72 @@ class Race:
             start = known.rows
             if (known.key, known.position) < (best, position):
                 best, position = known.key, known.position
-        at = start
-        for rows in history.from_row(start):
-            best, position = self._better(stage, rows, seeds, best, position, at)
-            at += len(rows)
+        found = [self._ahead(stage, *block, best) for block in minima.blocks(start, seeds, stage // STAGES)]
+        places = np.concatenate([places for places, _, _ in found]) if found else np.empty(0, dtype=np.int64)
+        if places.size:
+            few, octets = Rows.concatenate([few for _, few, _ in found]), np.concatenate([own for _, _, own in found])
+            variables = exponentials_of(self.seed, few.ids, np.full(len(few), stage), octets)
+            keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
+            first = int(keys.argmin())
+            best, position = min((best, position), (float(keys[first]), int(places[first])))
         winner = StageWinner(before, self.rows, position, best)
         return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), position
 
-    def _better(
-        self, stage: int, rows: Rows, seeds: FloatArray, best: float, position: int, at: int
-    ) -> tuple[float, int]:
-        scale = rows.weights * (power(nearest_squared(rows.points, seeds), self.z) if len(seeds) else 1.0)
-        page, place = divmod(stage, STAGES)
-        octets = coarse_words(self.seed, rows.ids, page).view(np.uint8).reshape(-1, STAGES)[:, place]
+    def _ahead(
+        self, stage: int, at: int, rows: Rows, squared: FloatArray | None, words: WordArray, best: float
+    ) -> tuple[IntArray, Rows, Any]:
+        """Return the rows of a block whose key may be at most the best: their positions, they, their coarse bits."""
+        scale = rows.weights if squared is None else rows.weights * power(squared, self.z)
+        octets = words.view(np.uint8).reshape(-1, STAGES)[:, stage % STAGES]
         with np.errstate(over="ignore", invalid="ignore"):
             places = np.flatnonzero((scale > 0) & (octets <= best * scale * (256 * _SLACK)))
-        if not places.size:
-            return best, position
-        few = rows[places]
-        variables = exponentials_of(self.seed, few.ids, np.full(len(few), stage), octets[places])
-        keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
-        first = int(keys.argmin())
-        return min((best, position), (float(keys[first]), at + int(places[first])))
+        return at + places, rows[places], octets[places]
+
+
+class _Minima:
+    """Squared distances of all rows to the nearest of the seeds so far: each seed is compared with a row once."""
+
+    def __init__(self, history: RaceRows, seed: int) -> None:
+        self.history, self.seed = history, seed
+        self.n_seeds: list[int] = []
+        self.squared: list[FloatArray] = []
+        self.words: tuple[int, list[WordArray]] = (-1, [])
+
+    def blocks(
+        self, start: int, seeds: FloatArray, page: int
+    ) -> Iterator[tuple[int, Rows, FloatArray | None, WordArray]]:
+        """Iterate over blocks of rows from a position on.
+
+        It, the rows, their squared distances if there are seeds, and their coarse draws.
+        """
+        at = start
+        if page != self.words[0]:
+            self.words = page, []
+        for block, rows in enumerate(self.history.from_row(start)):
+            if start:
+                squared = nearest_squared(rows.points, seeds) if len(seeds) else None
+                words = coarse_words(self.seed, rows.ids, page)
+            else:
+                squared = self._updated(block, rows, seeds) if len(seeds) else None
+                words = self._words(block, rows)
+            yield at, rows, squared, words
+            at += len(rows)
+
+    def _words(self, block: int, rows: Rows) -> WordArray:
+        page, known = self.words
+        if block == len(known):
+            known.append(coarse_words(self.seed, rows.ids, page))
+        return known[block]
+
+    def _updated(self, block: int, rows: Rows, seeds: FloatArray) -> FloatArray:
+        if block == len(self.squared):
+            self.squared.append(nearest_squared(rows.points, seeds))
+            self.n_seeds.append(len(seeds))
+        elif self.n_seeds[block] < len(seeds):
+            own = self.squared[block]
+            np.minimum(own, nearest_squared(rows.points, seeds[self.n_seeds[block] :], rows.lengths), out=own)
+            self.n_seeds[block] = len(seeds)
+        return self.squared[block]
 
 
 def _octet_bounds(scale: FloatArray, limit: float) -> Any:

@@ -106,7 +106,7 @@ class SeededSketch(AntitoneSketch):
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         return SeedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
 
-    def _constant_at(self, rows: float) -> float:
+    def constant_at(self, rows: float) -> float:
         return sizes.adaptive_clustering_size(self.k, rows, self.settings.epsilon)
 
     def _parameters(self) -> dict[str, object]:
@@ -512,6 +512,8 @@ class Clustering(CoresetBuilder):
         the first, which the paper omits, and seeds never weigh less than nothing.
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept.
+    keep_history : bool, default False
+        Rows are kept unless ``history="coreset"``, which True refuses.
     epsilon, coreset_size, random_state, first_id
         As for every coreset; the default size is ``10 (1 + k) / epsilon``. ``epsilon="auto"``, with one stage, has the
         size ``(1 + k) max(100, sqrt(n))``: the coreset is drawn anew from the rows kept. With ``history="coreset"``,
@@ -536,6 +538,7 @@ class Clustering(CoresetBuilder):
         *,
         stages: int = 1,
         history: str | os.PathLike[str] = "memory",
+        keep_history: bool = False,
         **settings: Any,
     ) -> None:
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
@@ -546,6 +549,8 @@ class Clustering(CoresetBuilder):
             raise ValueError(f"stages must be 1 or 2, got {stages!r}.")
         if not isinstance(history, str | os.PathLike):
             raise ValueError(f'history must be "memory", "coreset" or the path of a folder, got {history!r}.')
+        if keep_history and history == "coreset":
+            raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         super().__init__(keep_history=history != "coreset", **settings)
         if self.coreset_size == "auto" and stages == 2:
             raise ValueError('epsilon="auto" needs stages=1, got 2.')
@@ -568,7 +573,7 @@ class Clustering(CoresetBuilder):
         elif size == "auto":
             size = sizes.adaptive_clustering_size(self.k, 0, self.epsilon)
         elif size == "theory":
-            size = sizes.clustering_size_theory(self.k, self.z, self.epsilon)
+            size = sizes.clustering_size_theory(self.k, self.z, self.epsilon, self.epsilon / sizes.HORIZON)
         sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 

@@ -26,7 +26,7 @@ from batch2online.methods.clustering.lloyd import (
     raced,
     refined,
 )
-from batch2online.numerics.distances import Sums, nearest_squared, power, sums_of_clusters
+from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, sums_of_clusters
 from batch2online.rows import all_ones
 
 _SWAPS = 4
@@ -37,6 +37,11 @@ _GAIN = 3e-4
 _SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
 _VANISHING, _TINY = 1e-280, 1e-300
 _FEW_STARTS = 3
+_START_CENTERS = 40
+"""Centers of all new starts beside current centers."""
+_JUDGED, _JUDGED_PER_CENTER = 4_000, 100
+"""Points, and points a center, among which candidates are searched and judged."""
+_SETTLING, _SAMPLE_PAGE = 3, 3
 
 
 class Search:
@@ -73,11 +78,17 @@ class Search:
         return np.stack([current] if found is own else [current, self._finished(found)])
 
     def candidates(self, current: FloatArray) -> list[FloatArray]:
-        """Return sets of centers (k, d): refined from the current ones; after one swap, two, ...; from new starts."""
+        """Return sets of centers (k, d): refined from the current ones; after 1, 2, 4, ... swaps; from new starts.
+
+        The more centers there are, the better swaps are next to new starts, of which there are fewer.
+        """
         own, least = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
-        found = [own, *(centers for centers, _ in self._swaps_that_gain(own, least, 1))]
-        new, least = raced(self.low, self._seeded(_FEW_STARTS), self.z, 3 * _SHORT)
-        found.append(self._swapped(new, least, 1))
+        swapped = [centers for centers, _ in self._swaps_that_gain(own, least, 1)]
+        found = [own, *(swapped[2**i - 1] for i in range(len(swapped).bit_length())), *swapped[-1:]]
+        starts = min(STARTS, _START_CENTERS // self.k)
+        if starts:
+            new, least = raced(self.low, self._seeded(starts), self.z, 3 * _SHORT)
+            found.append(self._swapped(new, least, 1))
         settled, _ = refined(self.low, np.stack(found), self.z, 2 * _SHORT, NEARLY_CONVERGED)
         return [self.raised(centers) for centers in settled]
 
@@ -259,7 +270,7 @@ def solved(
     between the result of the search and the current centers, and start the steps to their means; the result may cost
     the points more than the current centers. A ``judge`` decides out of sample instead, and weighs changes of labels.
     """
-    distinct = _first_distinct(points, k + 1)
+    distinct = first_distinct(points, k + 1)
     if len(distinct) <= k:
         return Clusters(np.asarray(distinct[np.arange(k) % len(distinct)]))
     origin = np.median(points[:: -(-len(points) // _SOME)], axis=0)  # near most points, whatever the outliers
@@ -289,10 +300,28 @@ def _options(
     """Return sets of centers (r, k, d) to continue from: the current ones, and others if these are better."""
     if current is None or judge is None:
         return Search(points, k, z, seed).run(starts, current)
-    fitted, others = judge.halves(points)
-    candidates = Search(fitted, k, z, seed).candidates(current)
-    best = judge.choice(others, current, candidates, z)
-    return np.stack([current, candidates[best]]) if best else current[None]
+    some = _sampled(points, current, z, seed, max(_JUDGED, _JUDGED_PER_CENTER * k))
+    candidates = Search(some, k, z, seed).candidates(current)
+    best = judge.choice(some, current, candidates, z)
+    if best == 0:
+        return current[None]
+    found = candidates[best]
+    if some is not points:
+        found = refined(points, found[None], z, _SETTLING, NEARLY_CONVERGED)[0][0]
+    return np.stack([current, found])
+
+
+def _sampled(points: WeightedPoints, current: FloatArray, z: float, seed: int, size: int) -> WeightedPoints:
+    """Return about ``size`` points at most, by their sensitivity under the current centers; all if they are few."""
+    if len(points.points) <= 1.5 * size:
+        return points
+    labels, squared = nearest(points.points, current)
+    losses, masses = points.weights * power(squared, z), np.bincount(labels, points.weights, len(current))
+    scores = losses / (losses.sum() or 1.0) + points.weights / (len(current) * masses)[labels]
+    q = np.minimum(1.0, size / 2 * scores)
+    draws = sampling.uniforms_of(sampling.words(seed, sampling.SOLVER, range(len(q)), _SAMPLE_PAGE))
+    kept = np.flatnonzero(draws < q)
+    return WeightedPoints(points.points[kept], points.weights[kept] / q[kept])
 
 
 def _decided(
@@ -306,21 +335,24 @@ def _decided(
     """Return the centers refined from the option whose clusters cost least; current centers are the first option.
 
     Where a judge has chosen, they are refined from the last option.
-    If these sums are mostly rounding, or unusable after some steps, plain steps on the points decide.
+    If sums of all rows are unusable after some steps, the points decide; plain steps do if sums are mostly rounding.
     """
     least = [own.least_cost() for own in sums]
     best = len(options) - 1 if is_judged else int(np.argmin(least))
-    found = None
+    gain = NEARLY_CONVERGED if has_current else CONVERGED
     if min(least) >= CANCELLATION * sums[0].squares:
-        steps, gain = _WITH_SUMS if are_others else _LONG, NEARLY_CONVERGED if has_current else CONVERGED
-        found = means_after(points, options[best], steps, sums[best] if are_others else None, gain)
-    if found is None:
-        settled, costs = refined(points, options[-1:] if is_judged else options, 2.0, _LONG)
-        return Clusters(settled[costs.argmin()])
-    if not has_current:
-        return Clusters(found.centers, found.labels)
-    own, ess_ratio = None if best else found.first_labels, _ess_ratio(points.weights, found.first_distances)
-    return Clusters(found.centers, found.labels, (sums[0].cost(options[0]), found.cost), own, ess_ratio)
+        found = means_after(
+            points, options[best], _WITH_SUMS if are_others else _LONG, sums[best] if are_others else None, gain
+        )
+        if found is not None and has_current:
+            own, ess_ratio = None if best else found.first_labels, _ess_ratio(points.weights, found.first_distances)
+            return Clusters(found.centers, found.labels, (sums[0].cost(options[0]), found.cost), own, ess_ratio)
+        if found is None and are_others:
+            found = means_after(points, options[best], _LONG, None, gain)
+        if found is not None:
+            return Clusters(found.centers, found.labels)
+    settled, costs = refined(points, options[-1:] if is_judged else options, 2.0, _LONG)
+    return Clusters(settled[costs.argmin()])
 
 
 def _ess_ratio(weights: FloatArray, distances: FloatArray) -> float:
@@ -331,10 +363,10 @@ def _ess_ratio(weights: FloatArray, distances: FloatArray) -> float:
     return float(weights @ shares) ** 2 / (squares * float(weights.sum())) if squares else 1.0
 
 
-def _first_distinct(points: FloatArray, most: int) -> FloatArray:
+def first_distinct(points: FloatArray, most: int) -> FloatArray:
     """Return up to ``most`` distinct points, the first ones first."""
     if len(points) > 4 * most:
-        head = _first_distinct(points[: 4 * most], most)
+        head = first_distinct(points[: 4 * most], most)
         if len(head) == most:
             return head
     chosen: list[int] = []

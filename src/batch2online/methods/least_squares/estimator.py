@@ -66,7 +66,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         Residuals of more scales than this count as outliers, with ``loss="huber"``: the ``epsilon`` of
         ``HuberRegressor``.
     epsilon : float or "auto", default 0.02
-        Accuracy of a coreset that models are fitted to, and the grid of powers of ``1 + epsilon`` of its weights. Exact
+        Relative error of the coreset that models are fitted to; its weights are powers of ``1 + epsilon``. Exact
         models do not depend on it. "auto", with ``solve="coreset"``, begins at 0.1 and improves like ``2 / sqrt(n)``,
         so that no share of the loss is given away for ever; the coreset grows like ``sqrt(n)``, see "Proofs".
     coreset_size : int, "theory", "audit" or None
@@ -295,7 +295,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, or a sequence of values."""
         engine = self._check_fitted()
-        predictions = _predictions(engine, np.asarray(self._values_of(x), dtype=np.float64)[None])[0]
+        model, row = engine.model, self._row_of(x)
+        if type(model) is LinearModel and engine.flat_targets:
+            return float(model.coefficients[0].dot(row) + model.intercepts[0])
+        predictions = _predictions(engine, row[None])[0]
         return float(predictions[0]) if engine.flat_targets else predictions
 
     @property

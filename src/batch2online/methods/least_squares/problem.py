@@ -23,7 +23,7 @@ from batch2online.results import most_moved
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
-from batch2online.theory.bounds import DependsOn, exact_stability
+from batch2online.theory.bounds import DependsOn, coreset_excess, exact_stability
 from batch2online.warm_up import MeanSoFar
 
 
@@ -143,15 +143,25 @@ class LeastSquares(Problem):
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
         """Return the bound of exact solutions, Lemma 6 of ``docs/proofs.md``; None where a solution is not exact.
 
+        With ``epsilon="auto"``, that of solutions on the coreset, Theorem 8.
+
         It is not if directions were dropped along which targets vary, see
         :func:`batch2online.methods.least_squares.solver.least_squares`. Nothing is claimed for few rows, nor up to the
         next doubling, when the last ridge regression may still be current.
         """
-        moments = data.sketch.moments
+        moments, is_adaptive = data.sketch.moments, data.sketch.settings.is_adaptive
         enough, columns = self.enough_rows(moments.width, moments.n_targets), moments.n_inputs
-        if not (self.exact and self._is_exact_for(data)):
+        if not ((self.exact or is_adaptive) and self._is_exact_for(data)):
             return None
-        return lambda n: exact_stability(n, columns) if n > 2 * enough else 1.0
+        excess = self.accuracy(data) if is_adaptive else lambda n: 0.0
+        return lambda n: min(1.0, exact_stability(n, columns) * (1 + excess(n - 1))) if n > 2 * enough else 1.0
+
+    def accuracy(self, data: Snapshot) -> Callable[[int], float]:
+        """Return the excess loss of rows that a model has not seen, Theorem 8 of ``docs/proofs.md``, with "auto"."""
+        sketch, columns = data.sketch, data.sketch.moments.n_inputs
+        if not sketch.settings.is_adaptive:
+            return super().accuracy(data)
+        return lambda n: coreset_excess(sketch.constant_at(n), columns, sketch.settings.epsilon)
 
     def _is_exact_for(self, data: Snapshot) -> bool:
         """Return whether the solution of all rows attains the optimum."""

@@ -14,7 +14,7 @@ from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.spans import Spans, check_rows
-from batch2online.theory.bounds import leverage_sensitivity
+from batch2online.theory.bounds import leverage_sensitivity, running_minimum_sensitivity
 
 
 @storable
@@ -119,8 +119,10 @@ class LeverageSketch(AntitoneSketch):
         return moments
 
     def sensitivity(self, n: int) -> float:
-        settings = self.settings
-        return leverage_sensitivity(n, self.constant, settings.size / self.constant, settings.epsilon)
+        settings, total = self.settings, self.settings.size / self.constant
+        if self.depends_on_order:
+            return running_minimum_sensitivity(n, self.constant_at(n), total, settings.epsilon, self._n_checks(n))
+        return leverage_sensitivity(n, self.constant, total, settings.epsilon)
 
     def _parameters(self) -> dict[str, object]:
         return {"intercept": self.intercept, "score_targets": self.score_targets}

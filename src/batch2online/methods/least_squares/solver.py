@@ -25,6 +25,10 @@ _PENALTIES = 2.0 ** np.arange(-12, 9)
 """Penalties that ridge regression chooses from, in multiples of the number of columns."""
 
 
+_NOISE = 1e-9
+"""Rows of a factor of unit columns that are smaller than this are rounding, which any penalty of ridge shrinks to 0."""
+
+
 class LinearSolution(NamedTuple):
     """Coefficients (n_targets, d) and intercepts (n_targets,)."""
 
@@ -135,8 +139,9 @@ def shrunk_solution(
     """
     lengths = column_norms(np.concatenate([right, rest]))
     live = lengths > 0
-    left, values, turned = np.linalg.svd(factor)
-    along = left.T @ right
+    strong = np.abs(factor).max(axis=1, initial=0.0) > _NOISE  # fewer rows than columns leave the others next to zero
+    left, values, turned = np.linalg.svd(factor[strong], full_matrices=False)
+    along, rest = left.T @ right[strong], np.concatenate([rest, right[~strong]])
     shares, rest_shares = (np.square(part[:, live] / lengths[live]) for part in (along, rest))
     n_columns = max(1, int(np.count_nonzero(factor.any(axis=0))))
     penalties = _PENALTIES * (n_columns / n_rows)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from batch2online._types import FloatArray
@@ -94,7 +95,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         "balanced" gives all classes the same weight, ``n / (n_classes * n_c)`` for a class of n_c rows among n. These
         weights change with the rows: each model is fitted with those of the current counts.
     epsilon : float, default 0.1
-        The grid of powers of ``1 + epsilon`` on which weights of the coreset lie.
+        Weights of the coreset are powers of ``1 + epsilon``.
     coreset_size : int or None
         Expected size of the coreset. None is 2,000, or ten rows per parameter of the model.
     refresh : Policy or None
@@ -308,9 +309,13 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Probabilities of labels for one row: a mapping of column names to values, or a sequence of values."""
-        engine = self._check_fitted()
-        row = np.asarray(self._values_of(x), dtype=np.float64)[None]
-        found = probabilities(engine, engine.current.model.predictors(row))[0]
+        engine, row = self._check_fitted(), self._row_of(x)
+        model, labels = engine.current.model, engine.problem.labels
+        if len(model.classes) == len(labels) == 2:
+            second = float(expit(model.coefficients[0].dot(row) + model.intercepts[0]))
+            shares = (1 - second, second) if model.classes[0] == _sorted_codes(engine)[0] else (second, 1 - second)
+            return dict(zip(sorted(labels.values()), shares, strict=True))
+        found = probabilities(engine, model.predictors(row[None]))[0]
         return dict(zip(sorted_labels(engine).tolist(), found.tolist(), strict=True))
 
     def predict_one(self, x: Any) -> Any:

@@ -111,17 +111,28 @@ def predictors(design: FloatArray, theta: FloatArray) -> FloatArray:
 _MOST = 200
 """Maximum number of products of conjugate gradients: an inexact step is a step all the same."""
 
+_FEW_PRODUCTS = 10
+"""Number of products of a step up to which the next one takes over its preconditioner."""
+
 
 class Curvature:
-    """The Hessian of an objective at a point as a linear operator, for quadratic forms without a matrix."""
+    """The Hessian of an objective at a point as a linear operator, for quadratic forms without a matrix.
 
-    def __init__(self, objective: Objective, point: Point) -> None:
-        self.objective, self.shape = objective, point.theta.shape
+    Conjugate gradients are preconditioned by the inverses (K, p, p) of its diagonal blocks, or by those of a Hessian
+    nearby, where that is given: to compute them takes longer than several products.
+    """
+
+    def __init__(self, objective: Objective, point: Point, nearby: Curvature | None = None) -> None:
+        self.objective, self.shape, self.n_products = objective, point.theta.shape, 0
         loss, y, scale, eta = objective.loss, objective.y, objective.scale, point.eta
         self._bent = [(piece, loss.hessian_operator(eta[piece], y[piece], scale)) for piece in pieces(*eta.shape)]
-        blocks = zip(self._blocks(eta), objective.ridge, strict=True)
+        is_near = nearby is not None and nearby.n_products <= _FEW_PRODUCTS
+        self._inverses: FloatArray = nearby._inverses if is_near and nearby is not None else self._inverted(eta)
+
+    def _inverted(self, eta: FloatArray) -> FloatArray:
+        blocks = zip(self._blocks(eta), self.objective.ridge, strict=True)
         roots = [inverse_root(block + np.diag(ridge)) for block, ridge in blocks]
-        self._inverses = np.array([root @ root.T for root in roots])
+        return np.array([root @ root.T for root in roots])
 
     def _blocks(self, eta: FloatArray) -> FloatArray:
         """Return the diagonal blocks (K, p, p) of the classes, without the penalty."""
@@ -145,7 +156,7 @@ class Curvature:
         return self.objective.within(found.reshape(self.shape))
 
     def _product(self, flat: FloatArray) -> FloatArray:
-        own = self.objective
+        own, self.n_products = self.objective, self.n_products + 1
         direction = own.within(flat.reshape(self.shape))
         total = own.ridge * direction
         for piece, bent in self._bent:
@@ -252,9 +263,13 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
 
     The search ends if the objective falls below ``least``: then it is unbounded for practical purposes.
     """
-    point = start
+    point, curvature = start, None
     for _ in range(_TURNS):
-        step = _step(objective, point)
+        if objective.is_wide:
+            curvature = Curvature(objective, point, curvature)
+            step = -curvature.solution(point.gradient, _INEXACT)
+        else:
+            step = _step(objective, point)
         absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
         fall = -float((point.gradient * step).sum()) - absolute  # along a whole step, to first order
         if not fall > tolerance:
@@ -281,9 +296,8 @@ def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) ->
 
 
 def _step(objective: Objective, point: Point) -> FloatArray:
+    """Return a step by the Hessian as a matrix."""
     theta, gradient = point.theta, point.gradient
-    if objective.is_wide:
-        return -Curvature(objective, point).solution(gradient, _INEXACT)
     curvature = objective.curvature(point)
     if not objective.lasso.any():
         return -objective.within(definite_solution(curvature, gradient.reshape(-1)).reshape(theta.shape))

@@ -327,7 +327,7 @@ class Anchored(CoresetBuilder):
         return _numbers(self.loss, self.intercept, self.balanced, width, 0)
 
     def check_classes_fit(self, width: int, n_classes: int) -> None:
-        """Refuse so many classes if statistics of rows of this width would take more memory than there is."""
+        """Raise an error if the statistics of this many classes would not fit into memory."""
         check_classes_fit(self.loss, self.intercept, self.balanced, width, n_classes)
 
     def _new_sketch(self, settings: SketchSettings) -> AnchoredSketch:
@@ -342,6 +342,6 @@ def _numbers(loss: PredictorLoss, intercept: bool, balanced: bool, width: int, n
 
 
 def check_classes_fit(loss: PredictorLoss, intercept: bool, balanced: bool, width: int, n_classes: int) -> None:
-    """Refuse so many classes if statistics of rows of this width would take more memory than there is."""
+    """Raise an error if the statistics of this many classes would not fit into memory."""
     what = f"Anchored of rows of {width:,} columns" + (f" and {n_classes:,} classes" if n_classes > 2 else "")
     check_statistics_fit(what, _numbers(loss, intercept, balanced, width, n_classes), Anchored.advice)

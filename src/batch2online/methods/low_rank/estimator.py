@@ -36,7 +36,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     center : bool, default False
         Approximate around the mean (PCA) instead of around zero (the paper's matrix approximation).
     epsilon : float or "auto", default 0.01
-        Accuracy of a coreset that models are fitted to, and the grid of powers of ``1 + epsilon`` of its weights. Exact
+        Relative error of the coreset that models are fitted to; its weights are powers of ``1 + epsilon``. Exact
         models do not depend on it. "auto", with ``solve="coreset"``, begins at 0.1 and improves like ``2 / sqrt(n)``;
         the coreset grows like ``sqrt(n)``.
     coreset_size : int, "theory", "audit" or None
@@ -237,7 +237,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def predict_one(self, x: Any) -> FloatArray:
         """Coordinates of one row: a mapping of column names to values, or a sequence of values."""
         self._check_fitted()
-        return np.asarray(self._model.coordinates(np.asarray(self._values_of(x), dtype=np.float64)[None])[0])
+        return np.asarray(self._model.coordinates(self._row_of(x)[None])[0])
 
     @one_thread()
     def score_samples(self, X: Any) -> FloatArray:

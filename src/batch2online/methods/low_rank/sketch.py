@@ -12,7 +12,7 @@ from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.spans import Spans, check_rows
-from batch2online.theory.bounds import ridge_leverage_sensitivity
+from batch2online.theory.bounds import ridge_leverage_sensitivity, ridge_running_minimum_sensitivity
 
 
 @storable
@@ -53,7 +53,11 @@ class RidgeLeverageSketch(AntitoneSketch):
         return moments
 
     def sensitivity(self, n: int) -> float:
-        return ridge_leverage_sensitivity(n, self.constant, self.rank, self.settings.epsilon, intercept=self.intercept)
+        rank, epsilon, intercept = self.rank, self.settings.epsilon, self.intercept
+        if self.depends_on_order:
+            constant, checks = self.constant_at(n), self._n_checks(n)
+            return ridge_running_minimum_sensitivity(n, constant, rank, epsilon, checks, intercept=intercept)
+        return ridge_leverage_sensitivity(n, self.constant, rank, epsilon, intercept=intercept)
 
     def _parameters(self) -> dict[str, object]:
         return {"rank": self.rank, "intercept": self.intercept}

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
@@ -21,7 +22,7 @@ from batch2online.app.cli.tasks.task import Task
 from batch2online.app.cli.tasks.wrapped import WrappedTask
 from batch2online.app.inputs import DataError
 from batch2online.baselines import FollowTheLeader
-from batch2online.baselines.peers import COMPARE, OURS, PeerSettings, learners, of_loss
+from batch2online.baselines.peers import COMPARE, OURS, PEERS, Peer, PeerSettings, learners, of_loss
 from batch2online.headline import HUGE
 
 __all__ = ["OURS", "competitors"]
@@ -35,7 +36,13 @@ def competitors(settings: Settings, X: FloatArray, y: FloatArray | None) -> dict
     size = max(1, len(settings.estimator().partial_fit(X, *(() if y is None else (y,))).coreset_))
     if settings.loss not in (None, "squared"):
         return {OURS: ours, **of_loss(str(settings.loss), size, **settings.given("quantile", "power", "delta"))}
-    return {OURS: ours, **learners(settings.task, PeerSettings(k=task.count(y), size=size), COMPARE)}
+    peers = (*PEERS, *_installed_peers())
+    return {OURS: ours, **learners(settings.task, PeerSettings(k=task.count(y), size=size), COMPARE, peers=peers)}
+
+
+def _installed_peers() -> list[Peer]:
+    """Return the peers of installed packages: entry points of the group ``batch2online.peers``."""
+    return [entry.load() for entry in entry_points(group="batch2online.peers")]
 
 
 @dataclass(frozen=True)

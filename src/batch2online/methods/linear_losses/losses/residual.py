@@ -91,7 +91,7 @@ class Quantile(PredictorLoss):
         return float(scale * max(rows, 1.0) ** (-1 / 3))
 
     def gradient_scale(self, scale: Scale) -> Scale:
-        """Return a tiny scale: gradients without smoothing have no remainder at their own model."""
+        """Return a scale so small that gradients are those of the loss without smoothing."""
         return 1e-6 * scale
 
     def _below(self, eta: FloatArray, y: FloatArray, scale: Scale) -> FloatArray:
