@@ -246,7 +246,7 @@ def _curve(panel: Panel, hindsight: FloatArray, name: str, epsilon: float, seed:
         return problem.ours(stream, epsilon, seed) if name == OURS else problem.papers(stream, epsilon, seed)
 
 
-QUICK_ROWS, FULL_ROWS = 20_000, 100_000
+QUICK_ROWS, FULL_ROWS = 10_000, 100_000
 _WIDTHS = (1.2, 2.2, 3.4)
 _STYLES: dict[str, Any] = {OURS: "-", PAPER: (0, (4, 2))}
 
@@ -282,7 +282,7 @@ def paper_figure(
     folder : path
         Where ``paper_figure.png``, ``.svg`` and ``.csv`` are written.
     quick : bool
-        Synthetic streams of 20,000 rows, in a minute; otherwise real data as well, and up to 100,000 rows.
+        Synthetic streams of 10,000 rows, in a minute; otherwise real data as well, and up to 100,000 rows.
     rows : int or None
         Another number of rows.
     seeds : int or iterable of int
