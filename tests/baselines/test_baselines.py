@@ -258,7 +258,7 @@ PROBLEMS = {
 }
 
 
-PROBLEM_OF = {"low_sensitivity": "clustering", "random_order": "low_rank"}
+PROBLEM_OF = {"low_sensitivity": "clustering", "random_order": "low_rank", "ExpectsRepeats": "regression"}
 
 
 def discovered():
@@ -268,9 +268,11 @@ def discovered():
             yield "regression", kind(LinearRegression())
             yield "low_rank", kind(TruncatedSVD(3, algorithm="arpack"))
             yield "clustering", kind(KMeans(3, n_init=1))
+        elif kind is baselines.Simulation:
+            yield "regression", kind(baselines.ExpectsRepeats())
         else:
             module = kind.__module__.rpartition(".")[2]
-            yield PROBLEM_OF.get(module, module), kind()
+            yield PROBLEM_OF.get(name, PROBLEM_OF.get(module, module)), kind()
 
 
 @pytest.mark.parametrize(("problem", "model"), list(discovered()), ids=repr)

@@ -28,11 +28,15 @@ LABELS = np.where(np.median(Y) < Y, "high", "low")
 WEIGHTS = np.where(np.arange(N) % 11 == 0, 0.0, _RNG.exponential(size=N))
 DOUBLING = Geometric(2.0)
 POLICIES = (DOUBLING, Lazy(1.5), Adaptive(), Budget(5, 2_000))
-SHARED = {"first_id": [7], "keep_history": [True], "half_life": [400], "random_state": [5]}
+SHARED = {"first_id": [7], "keep_history": [True], "half_life": [400], "background": [True], "random_state": [5]}
 
 
 def size(points, weights, targets=None):
     return weights * np.abs(points).sum(axis=1)
+
+
+def one_in_n(n):
+    return 1 / n
 
 
 def share(points, weights, targets=None, summary=None):
@@ -58,14 +62,15 @@ ONE_MACHINE = {
     OnlineClustering: ({"n_clusters": 3, "coreset_size": 200}, {
         "n_clusters": [1, 5], "z": [1.0, 1.5, 3.0], "stages": [2], "history": ["memory"], "epsilon": [0.2],
         "coreset_size": [None, "theory"], "refresh": POLICIES[:3], "solve": ["coreset"], "warm_start": [False],
-        "churn_price": [0.0], "columns": ["auto"], **SHARED,
+        "churn_price": [0.0], "solver": [KMeans(3, n_init=1)], "columns": ["auto"], **SHARED,
     }),
     BatchToOnline: ({"estimator": Ridge(), "refresh": DOUBLING, "coreset": coresets.Leverage, "coreset_size": 200}, {
         "estimator": [DecisionTreeRegressor(max_depth=2), HuberRegressor()],
         "coreset": [coresets.Uniform, coresets.Leverage(intercept=True), coresets.RidgeLeverage(2), coresets.Everything,
                     coresets.Sensitivity(size, coreset_size=200)],
         "refresh": POLICIES[:2], "loss": ["absolute"], "loss_bound": [100.0], "resample": [True], "epsilon": [0.3],
-        "coreset_size": [100], "memory": [10**6], "budget_seconds_per_million_rows": [1.0], **SHARED,
+        "coreset_size": [100], "memory": [10**6], "budget_seconds_per_million_rows": [1.0], "sensitivity": [one_in_n],
+        **SHARED,
     }),
 }  # fmt: skip
 """What is left as it is, and values of options with which a cluster gives the bits of ``fit`` on one machine."""
@@ -96,6 +101,7 @@ BY_OTHER_OPTIONS = {
     (OnlineRegression, "power"): {"loss": "tweedie", "power": 1.2},
     (OnlineRegression, "delta"): {"loss": "huber", "delta": 2.0},
     (OnlineClustering, "history"): {"n_clusters": 3, "history": "coreset"},
+    (BatchToOnline, "churn_price"): {"estimator": KMeans(3, n_init=1), "churn_price": 0.1},
     (BatchToOnline, "memory"): {"estimator": Ridge(), "memory": 10**5},
 }
 """Options that count with others alone; the same bits whatever the partitions."""

@@ -152,7 +152,7 @@ def test_ready_scores_are_finite_on_hard_streams(name):
     ("arguments", "error", "message"),
     [
         ({"score": "leverage"}, TypeError, "must be functions"),
-        ({"score": share_of_length, "summary": total_length}, ValueError, "total_score is needed"),
+        ({"score": share_of_length, "summary": total_length}, ValueError, "summary needs total_score"),
         ({"score": length, "total_score": 0}, ValueError, "total_score must be a finite number above 0"),
     ],
 )

@@ -188,7 +188,7 @@ def test_a_handful_of_rows_with_most_of_the_loss_is_named():
         assert found.ids[0] == 300
         assert 0.5 < found.share <= 1
         said = model.headline().handful
-        assert said == str(model.headline()).split("; ")[2 if model.headline().verdict else 1]
+        assert said in str(model.headline()).split("; ")
         assert said.startswith(f"{found.rows} of 900 rows hold")
         assert ("ids 300, 650" if found.rows == 2 else "id 300") in said
         assert said in model._repr_html_()

@@ -147,10 +147,11 @@ class LewisSketch(AntitoneSketch):
 class LewisWeights(CoresetBuilder):
     r"""Rows are kept for Lp regression, :math:`\sum_i |a_i x - b_i|^p`, by online Lewis weights, without a history.
 
-    At arrival a row of ``[1 | a | b]`` gets the weight :math:`\omega = (a^T Q^{-1} a)^{p/2}`, with :math:`Q = \sum
-    \omega^{1 - 2/p} a a^T` over the rows so far and those of its block of ids. Its score is :math:`(a^T Q^{-1}
-    a)^{p/2}` with Q of all rows: it never rises. For p up to 2 it bounds the row's share in the loss of any model; for
-    p above 2 up to a common factor. In random order scores sum to about 2/p times the number of columns.
+    At arrival a row of ``[1 | a | b]`` gets the weight :math:`\omega = (a^T Q^{-1} a)^{p/2}`, with the moments
+    :math:`Q = \sum \omega^{1 - 2/p} a a^T` of the rows so far and of those of its block of ids. Its score is
+    :math:`(a^T Q^{-1} a)^{p/2}` with Q of all rows: it never rises. For p up to 2 it bounds the row's share in the loss
+    of any model; for p above 2 up to a common factor. In random order scores sum to about 2/p times the number of
+    columns.
 
     Departs from Woodruff & Yasuda (SODA 2023), who fix the inclusion probability of a row when it comes: here it falls
     as rows are added, so the coreset has bounded size. The coreset depends on the order of rows.
