@@ -35,7 +35,7 @@ WIDEST = 300
 
 @storable
 @dataclass(frozen=True)
-class Gauge:
+class ScoreScaling:
     """Statistics that scores are computed with while one model is current.
 
     ``whitening`` (p, p) turns rows in the coordinates of ``frame`` into such whose squared length is their leverage;
@@ -67,7 +67,7 @@ class Gauge:
         labels: bool,
         leverage: bool,
         certain: float = np.inf,
-    ) -> Gauge:
+    ) -> ScoreScaling:
         """Return the score scaling of a model under which these weighted rows have these gradient norms.
 
         Rows of a score of ``certain`` will be kept for certain.
@@ -89,7 +89,7 @@ class Gauge:
         scores, _ = known.scored(rows, sizes, labels=labels)
         return replace(known, factor=filled(scores, weights / total, certain))
 
-    def scored(self, rows: Rows, sizes: FloatArray, *, labels: bool) -> tuple[FloatArray, Gauge]:
+    def scored(self, rows: Rows, sizes: FloatArray, *, labels: bool) -> tuple[FloatArray, ScoreScaling]:
         """Return the scores of new rows, about 1 on average, and the updated score scaling."""
         parts, weights = self._parts(rows, sizes, labels), np.ascontiguousarray(rows.weights)
         totals = self.totals + [weights @ part for part in parts]
@@ -100,7 +100,7 @@ class Gauge:
         scores *= self.factor
         return scores, replace(self, totals=totals, weight=weight)
 
-    def scaled(self, factor: float) -> Gauge:
+    def scaled(self, factor: float) -> ScoreScaling:
         """Return the same with the weights of all rows seen multiplied by a factor."""
         return replace(self, totals=factor * self.totals, weight=factor * self.weight)
 

@@ -120,7 +120,7 @@ class Questions:
         found = self._intact(self._database.select_many("SELECT * FROM question WHERE number IN (?)", numbers))
         by_number = {question.number: question for question in found}
         if len(by_number) < len(numbers):
-            raise StoreCorrupted(f"{self._database.path} is damaged: rows that wait for their targets are missing.")
+            raise StoreCorrupted(f"{self._database.path} is damaged: pending rows are missing.")
         return [by_number[number] for number in numbers]
 
     def older(self, number: int) -> list[Question]:

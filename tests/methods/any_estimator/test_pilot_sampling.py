@@ -1,4 +1,4 @@
-"""Coresets by the model in force: unbiased weights, the same for any chunks, and what depends on the order."""
+"""Coresets by the current model: unbiased weights, the same for any chunks, and what depends on the order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.methods.any_estimator.sketch import PilotSamplingSketch
 from batch2online.refresh import Geometric
 from batch2online.rows import Rows
-from batch2online.sketches.pilot_scores import WIDEST, Gauge
+from batch2online.sketches.pilot_scores import WIDEST, ScoreScaling
 from wrapped_cases import data, learn, new, squared_residual, weighted_least_squares
 
 N_ROWS, SIZE, RUNS = 240, 60, 300
@@ -104,8 +104,11 @@ def test_scores_are_one_on_average_and_do_not_depend_on_the_scale_of_columns():
     rows = Rows(rng.normal(size=(500, 3)), rng.normal(size=(500, 1)), np.ones(500), np.arange(500))
     scaled = Rows(rows.points * [1.0, 1e3, 1e-3] + [0.0, 1e5, 0.0], rows.targets, rows.weights, rows.ids)
     sizes = rng.exponential(size=500)
-    made = [Gauge.of(some, np.ones(500), sizes, labels=False, leverage=True) for some in (rows, scaled)]
-    scores = [gauge.scored(some, sizes, labels=False)[0] for gauge, some in zip(made, (rows, scaled), strict=True)]
+    made = [ScoreScaling.of(some, np.ones(500), sizes, labels=False, leverage=True) for some in (rows, scaled)]
+    scores = [
+        score_scaling.scored(some, sizes, labels=False)[0]
+        for score_scaling, some in zip(made, (rows, scaled), strict=True)
+    ]
     assert scores[0].mean() == pytest.approx(1.0)
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-6)
 
@@ -114,8 +117,8 @@ def test_rows_of_another_kind_do_not_take_the_whole_coreset():
     rng = np.random.default_rng(3)
     rows = Rows(rng.normal(size=(500, 2)), np.zeros((500, 1)), np.ones(500), np.arange(500))
     sizes = np.full(500, 0.01)
-    gauge = Gauge.of(rows, np.ones(500), sizes, labels=False, leverage=False)
-    scores, _ = gauge.scored(rows, np.full(500, 100.0), labels=False)
+    score_scaling = ScoreScaling.of(rows, np.ones(500), sizes, labels=False, leverage=False)
+    scores, _ = score_scaling.scored(rows, np.full(500, 100.0), labels=False)
     assert scores.mean() < 2.0
 
 
@@ -123,23 +126,23 @@ def test_the_leverage_of_a_rare_class_is_large():
     """An indicator that is 1 for one row in fifty has a leverage of 50 there, beside 1 for the constant."""
     codes = (np.arange(100) % 50 == 0).astype(float)[:, None]
     rows = Rows(np.zeros((100, 1)), codes, np.ones(100), np.arange(100))
-    gauge = Gauge.of(rows, np.ones(100), np.zeros(100), labels=True, leverage=True)
-    scores, _ = gauge.scored(rows, np.zeros(100), labels=True)
+    score_scaling = ScoreScaling.of(rows, np.ones(100), np.zeros(100), labels=True, leverage=True)
+    scores, _ = score_scaling.scored(rows, np.zeros(100), labels=True)
     rare, common = scores[0] - 0.7, scores[1] - 0.7  # less the shares of all rows alike and of gradients of zero
     assert rare / common == pytest.approx(49, rel=1e-3)
 
 
 def test_wide_rows_are_scored_without_leverage():
     rows = Rows(np.eye(WIDEST), np.ones((WIDEST, 1)), np.ones(WIDEST), np.arange(WIDEST))
-    gauge = Gauge.of(rows, np.ones(WIDEST), np.ones(WIDEST), labels=False, leverage=True)
-    assert not gauge.whitening.size
-    assert gauge.scored(rows, np.ones(WIDEST), labels=False)[0].tolist() == pytest.approx([1.0] * WIDEST)
+    score_scaling = ScoreScaling.of(rows, np.ones(WIDEST), np.ones(WIDEST), labels=False, leverage=True)
+    assert not score_scaling.whitening.size
+    assert score_scaling.scored(rows, np.ones(WIDEST), labels=False)[0].tolist() == pytest.approx([1.0] * WIDEST)
 
 
 def test_a_checkpoint_in_the_middle_of_scores(tmp_path):
     half = learn(new("Ridge"), "Ridge", 600, slice(0, 333))
     half.save(tmp_path / "model")
-    assert load(tmp_path / "model")._stream.sketch.gauge is not None
+    assert load(tmp_path / "model")._stream.sketch.score_scaling is not None
     whole = learn(new("Ridge"), "Ridge", 600)
     assert learn(load(tmp_path / "model"), "Ridge", 100, slice(333, 600)).coreset_ == whole.coreset_
 

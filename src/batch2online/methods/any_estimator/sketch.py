@@ -20,7 +20,7 @@ from batch2online.sketches.antitone import AntitoneSketch, Statistics, no_candid
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
-from batch2online.sketches.pilot_scores import Gauge
+from batch2online.sketches.pilot_scores import ScoreScaling
 
 _LARGEST = 1e100
 """Gradients are no larger than this, so that sums of them are numbers."""
@@ -58,7 +58,7 @@ class FixedScores(Statistics):
 
 
 @storable
-@stores(statistics=FixedScores, labels=bool, leverage=bool, gauge=Gauge | None)
+@stores(statistics=FixedScores, labels=bool, leverage=bool, score_scaling=ScoreScaling | None)
 class PilotSamplingSketch(AntitoneSketch):
     """The weight of all rows, and candidates with the scores of the time when they came; see :class:`PilotSampling`."""
 
@@ -68,20 +68,22 @@ class PilotSamplingSketch(AntitoneSketch):
 
     def __init__(self, settings: SketchSettings, labels: bool, leverage: bool) -> None:
         self.labels, self.leverage = labels, leverage
-        self.gauge: Gauge | None = None
+        self.score_scaling: ScoreScaling | None = None
         super().__init__(settings)
 
     def validate(self) -> None:
         """Require a positive score of each candidate beside its targets."""
-        (width, n_targets), statistics, gauge = self.settings.shape, self.statistics, self.gauge
+        (width, n_targets), statistics, score_scaling = self.settings.shape, self.statistics, self.score_scaling
         n_rows, size = self.totals.n_rows, self.settings.size
         found = (statistics.rows, statistics.size, self.constant)
         require_equal("rows and size of statistics", found, (n_rows, size, size))
         require(n_targets == 1 or not self.labels, f"labels: found {n_targets} targets, expected 1")
-        if gauge is not None:
-            own = len(gauge.classes) if self.labels else n_targets
-            require_equal("columns of the gauge", gauge.frame.n_columns, 1 + width + own)
-            require(self.labels or not len(gauge.classes), f"classes: found {gauge.classes}, expected none")
+        if score_scaling is not None:
+            own = len(score_scaling.classes) if self.labels else n_targets
+            require_equal("columns of the score scaling", score_scaling.frame.n_columns, 1 + width + own)
+            require(
+                self.labels or not len(score_scaling.classes), f"classes: found {score_scaling.classes}, expected none"
+            )
         for part in self.parts:
             require_equal("targets of candidates", part.rows.targets.shape[1], n_targets + 1)
             require((part.rows.targets[:, -1] > 0).all(), "scores of candidates: found one that is not positive")
@@ -104,14 +106,14 @@ class PilotSamplingSketch(AntitoneSketch):
     def _begin(self) -> None:
         super()._begin()
         width, n_targets = self.settings.shape
-        self.gauge, self.parts = None, (no_candidates(width, n_targets + 1),)
+        self.score_scaling, self.parts = None, (no_candidates(width, n_targets + 1),)
         self.statistics = FixedScores(0.0, 0, self.settings.size)
 
     def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
         scores = np.ones(len(rows))
-        if self.gauge is not None and gradient_norms is not None:
+        if self.score_scaling is not None and gradient_norms is not None:
             norms = np.minimum(gradient_norms, _LARGEST)
-            scores, self.gauge = self.gauge.scored(rows, norms, labels=self.labels)
+            scores, self.score_scaling = self.score_scaling.scored(rows, norms, labels=self.labels)
         super()._add(_with_scores(rows, scores), None)
 
     def with_model(self, model: Any, sample: Any = None, gradient_norms: FloatArray | None = None) -> Self:
@@ -121,9 +123,11 @@ class PilotSamplingSketch(AntitoneSketch):
         new, norms = self._copy(), np.minimum(gradient_norms, _LARGEST)
         certain = 4 * self.statistics.total / min(self.settings.size, self.statistics.rows)
         rows = rows_of(sample)
-        new.gauge = Gauge.of(rows, rows.weights, norms, labels=self.labels, leverage=self.leverage, certain=certain)
+        new.score_scaling = ScoreScaling.of(
+            rows, rows.weights, norms, labels=self.labels, leverage=self.leverage, certain=certain
+        )
         if self.is_complete and len(rows) == self.totals.n_rows:  # so nothing depends on former scores
-            scores, _ = new.gauge.scored(rows, norms, labels=self.labels)
+            scores, _ = new.score_scaling.scored(rows, norms, labels=self.labels)
             words = self._candidates().words
             new.parts, new.n_unthinned = (Candidates(_with_scores(rows, scores), words, ones(len(words))),), 0
         return new
@@ -138,7 +142,7 @@ class PilotSamplingSketch(AntitoneSketch):
         """
         new = self if earlier.settings.size == self.settings.size else self.with_size(earlier.settings.size)
         new = new._copy()
-        new.gauge = earlier.gauge
+        new.score_scaling = earlier.score_scaling
         if self.is_complete and earlier.is_complete:
             last = max((int(part.rows.ids[-1]) for part in earlier.parts if len(part)), default=-1)
             since = (part[part.rows.ids > last] for part in self.parts if len(part) and part.rows.ids[-1] > last)
@@ -161,7 +165,7 @@ class PilotSamplingSketch(AntitoneSketch):
 
     def _scale(self, factor: float) -> None:
         super()._scale(factor)
-        self.gauge = None if self.gauge is None else self.gauge.scaled(factor)
+        self.score_scaling = None if self.score_scaling is None else self.score_scaling.scaled(factor)
 
     def _parameters(self) -> dict[str, object]:
         return {"labels": self.labels, "leverage": self.leverage}
