@@ -105,8 +105,10 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
 
     The guarantee is for rows of weight one that came in random order, one stream without merging or forgetting, an
     algorithm that is (1 + epsilon)-approximate in expectation, losses in [0, L] or clipped there, and, where costs are
-    measured on the coreset, costs there within 1 +- epsilon of those on all rows. What is known to be otherwise is
-    named in ``gaps``.
+    measured on the coreset, costs there within 1 +- epsilon of those on all rows. With ``epsilon="auto"`` and least
+    squares, it is for future rows whose second moments are at most twice those of the rows seen, in every direction
+    (rho = 2 of Theorem 8); accuracies of low rank and clustering are conditions. What is known to be otherwise is named
+    in ``gaps``.
     At ordinary sizes the guarantee is often vacuous, see ``is_vacuous``.
 
     Parameters
@@ -161,10 +163,14 @@ def _gaps(engine: Stream) -> list[str]:
         "no average sensitivity is proved for this coreset": not is_exact
         and engine.problem.sensitivity(data)(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": policy.needs_exact_costs and not engine.problem.costs_are_exact,
+        "the theorem of this policy needs fits to all rows": policy.needs_exact_costs and not is_exact,
+        "directions were dropped along which targets vary": data.sketch.settings.is_adaptive
+        and bool(data.sketch.settings.shape[1])
+        and engine.problem.stability(data) is None,
         "when to solve depends on losses that were measured": policy.measures_benefit,
         "models become current later than the theorems assume": engine.current.background,
         "older rows count less": engine.learner.within is not None,
-        "rows have weights other than one": data.totals.weight != data.totals.n_rows,
+        "rows have weights other than one": not data.totals.all_weigh_one,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),
     }
     return [gap for gap, is_there in found.items() if is_there]
@@ -197,7 +203,7 @@ def _exchanged(known: SensitivityBound) -> SensitivityBound:
 
 def _mean_accuracy(accuracy: SensitivityBound, policy: Policy, n: int) -> float:
     """Return the mean over rows of the accuracy of the model that they are predicted by."""
-    times = [*refresh_times(n, policy.decided_start(), policy.growth), n]
+    times = [*refresh_times(n, policy.decided_start(), policy.growth, policy.rows), n]
     return math.fsum((stop - at) * accuracy(at) for at, stop in pairwise(times)) / max(n, 1)
 
 
