@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from batch2online import OnlineRegression, coresets, evaluate, reference, refresh
+from batch2online import OnlineRegression, coresets, evaluate, reference, refresh, theory
 from batch2online.evaluate import theorem_plots, theorems
 from batch2online.evaluate.theorems import ChangesLine, RegretPanel, SensitivityPoint, TheoremProblem
 
@@ -44,6 +44,19 @@ def test_regret_is_loss_minus_that_of_the_best_model_of_the_same_rows():
     assert 0 < exact["regret"] == exact["approximate_regret"] < exact["bound"]
 
 
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_the_bound_of_regret_is_the_promise_less_the_optimum_that_it_is_relative_to(problem):
+    """Approximate regret is relative to 1 + epsilon times the optimum, the promise to its own factor."""
+    records = RegretPanel(problem, (0.3, "auto")).measure(200, seed=1)
+    X, y = problem.stream(200, 1)
+    largest = max(problem.optima(X, y, [200])[0])
+    for epsilon, factor, record in ((0.3, 1.3, records[1]), ("auto", 1.0, records[3])):
+        model = problem.estimator(epsilon, refresh=refresh.Geometric(1.1), random_state=1)
+        promise = theory.certificate(model.partial_fit(X, *(() if y is None else (y,))), largest)
+        promised = promise.factor * record["optimum"] + promise.additive
+        assert record["bound"] == pytest.approx(promised - factor * record["optimum"])
+
+
 @pytest.mark.parametrize("problem", PROBLEMS[1:], ids=lambda problem: problem.name)
 def test_no_model_is_better_than_the_optimum(problem):
     X, y = problem.stream(500, 0)
@@ -72,6 +85,12 @@ def test_changes_of_policies_are_below_their_bounds():
     for name in ("OnChange", "Geometric", "Adaptive"):
         for record in ChangesLine(TheoremProblem("regression", 3), name, 110).measure(seed=0):
             assert 0 < record["changes"] <= record["bound"]
+
+
+def test_every_new_model_of_geometric_is_a_change_but_the_first():
+    """The models differ, so as many changes are measured as the bound allows."""
+    for record in ChangesLine(TheoremProblem("regression", 3), "Geometric", 1_000).measure(seed=0):
+        assert record["changes"] == record["bound"]
 
 
 def test_a_point_of_sensitivity_is_that_of_the_coreset():

@@ -159,6 +159,15 @@ def test_seeds_are_drawn_by_the_power_z(z):
     assert reference.dz_sampling(rng(9), X, 4, z).tolist() == seeds_of(rng(9), X, 4, z)
 
 
+@pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
+def test_a_row_of_weight_three_is_drawn_as_three_rows(z):
+    """In law: copies of a row follow each other, so the same quantile falls on the same row."""
+    X, counts = rows(25), 1 + np.arange(25) % 3
+    copied = np.repeat(np.arange(25), counts)
+    expected = copied[reference.dz_sampling(rng(9), X[copied], 4, z)]
+    assert reference.dz_sampling(rng(9), X, 4, z, counts.astype(float)).tolist() == expected.tolist()
+
+
 def two_stage_coreset(generator, X, k, epsilon, z, sizes, constant, errata):
     """Algorithm 7, line by line."""
     epsilon = epsilon / constant  # 1
