@@ -393,6 +393,12 @@ def test_orders_do_what_they_say():
     assert sorted(blocks[:, 0]) == [0, 1, 2, 3]
 
 
+def test_blocks_come_in_random_order():
+    line, order = np.arange(40.0)[:, None], evaluate.Blocks(4)
+    firsts = {int(order.permutation(line, line[:, 0], np.random.default_rng(seed))[0]) // 10 for seed in range(30)}
+    assert firsts == {0, 1, 2, 3}
+
+
 def test_drift_does_not_depend_on_units():
     one, other = (
         evaluate.Drifting().permutation(unit * X, np.square(Y), np.random.default_rng(3)) for unit in (1.0, 1024.0)
