@@ -1,7 +1,7 @@
 """A service under moderate load for a long time: open files, memory and threads stay as they are.
 
 A round learns rows, predicts, brings late targets, reads everything that can be read, and opens the event stream of the
-live page and leaves it, sometimes without a word. Rounds take a quarter of the time, so that other work goes on.
+live page and leaves it, sometimes without closing the connection. Rounds take a quarter of the time, so that other work goes on.
 """
 
 from __future__ import annotations
