@@ -339,7 +339,7 @@ def test_our_low_rank_reports_the_loss_that_the_loop_sees(center):
     assert run.optimum == pytest.approx(twin.regret_.optimum, rel=1e-9)
 
 
-@pytest.mark.parametrize("warmup", [0, 60, 150])
+@pytest.mark.parametrize("warmup", [0, 60, 75, 150])
 def test_losses_and_changes_are_counted_over_the_same_rows_for_all(warmup):
     """A learner that changes at every chunk changes once for each chunk that is scored."""
     models = {"ours": OnlineRegression(refresh=EveryStep()), "theirs": SGDRegressor()}
@@ -391,6 +391,36 @@ def test_orders_do_what_they_say():
     blocks = evaluate.Blocks(4).permutation(line, hardness, rng).reshape(4, 250) // 250
     assert np.all(blocks == blocks[:, :1])
     assert sorted(blocks[:, 0]) == [0, 1, 2, 3]
+
+
+def test_blocks_come_in_random_order():
+    line, order = np.arange(40.0)[:, None], evaluate.Blocks(4)
+    firsts = {int(order.permutation(line, line[:, 0], np.random.default_rng(seed))[0]) // 10 for seed in range(30)}
+    assert firsts == {0, 1, 2, 3}
+
+
+def test_drift_does_not_depend_on_units():
+    one, other = (
+        evaluate.Drifting().permutation(unit * X, np.square(Y), np.random.default_rng(3)) for unit in (1.0, 1024.0)
+    )
+    assert np.array_equal(one, other)
+
+
+def test_learners_of_other_capacities_get_the_hardest_rows_in_one_order():
+    """The rows that are hard for two clusters are not those that are hard for five."""
+    received = {2: [], 5: []}
+
+    class Remembers:
+        def __init__(self, n_clusters):
+            self.n_clusters = n_clusters
+
+        def partial_fit(self, X):
+            received[self.n_clusters] += X.tolist()
+            self.cluster_centers_ = X[: self.n_clusters]
+
+    models = {"two": lambda: Remembers(2), "five": lambda: Remembers(5)}
+    evaluate.prequential(models, ROWS[:100], loss="clustering", order="adversarial", seeds=1, chunk=50)
+    assert received[2] == received[5]
 
 
 def test_an_order_may_be_given_as_row_numbers():

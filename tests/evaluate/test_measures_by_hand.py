@@ -14,7 +14,7 @@ from sklearn.decomposition import TruncatedSVD
 
 from batch2online import coresets
 from batch2online.evaluate import average_sensitivity, losses, prequential, sensitivity
-from batch2online.evaluate.result import Outcome
+from batch2online.evaluate.result import Outcome, Result
 from batch2online.rows import Rows
 
 RNG = np.random.default_rng
@@ -57,6 +57,13 @@ def test_hindsight_of_subspaces_is_that_of_singular_values(center, squared):
     np.testing.assert_allclose(loss.hindsight(X, None), apart if squared else np.sqrt(apart), rtol=1e-6)
 
 
+@pytest.mark.parametrize("squared", [False, True])
+def test_before_the_first_subspace_the_loss_is_the_distance_to_the_mean_so_far(squared):
+    X, loss = np.array([[0.0, 0.0], [3.0, 4.0], [7.5, 10.0]]), losses.LowRankLoss(1, squared=squared)
+    each, _ = loss.without_model(loss.warm_up(), X, None)
+    assert each == pytest.approx([0.0, 25.0, 100.0] if squared else [0.0, 5.0, 10.0])
+
+
 def test_components_that_are_not_orthonormal_are_made_so():
     X, skewed = RNG(5).normal(size=(20, 3)), np.array([[2.0, 0.0, 0.0], [3.0, 1.0, 0.0]])
     np.testing.assert_allclose(losses.LowRankLoss(2).losses((skewed,), X, None), X[:, 2] ** 2, atol=1e-12)
@@ -69,6 +76,13 @@ def test_ratios_by_hand():
     assert ratio(3.0, 2.0) == 1.5
     assert ratio(0.0, 0.0) == 1.0
     assert ratio(1.0, 0.0) == math.inf
+
+
+def test_a_summary_has_means_over_seeds_and_the_largest_memory():
+    runs = tuple(Outcome("m", s, 2.0 + s, 2.0, s, 0.5 * s, 1.0, m) for s, m in enumerate((70, 90, 80)))
+    (line,) = Result(runs, (), {}).summary()
+    assert (line["loss"], line["ratio"], line["regret"], line["changes"], line["churn"]) == (3.0, 1.5, 1.0, 1.0, 0.5)
+    assert (line["seeds"], line["peak_memory"]) == (3, 90)
 
 
 class Counter:

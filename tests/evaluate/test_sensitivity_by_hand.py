@@ -239,6 +239,15 @@ def test_the_slope_of_a_line_and_its_error():
     assert error == pytest.approx(np.sqrt(inverse[1, 1]))
 
 
+def test_subsets_keep_their_targets():
+    X, apart = RNG(0).normal(size=(40, 1)), []
+    sensitivity_decay(
+        lambda X, y, seed: apart.extend(y - 3 * X[:, 0]) or X[:1], X, 3 * X[:, 0], sizes=[10, 20], trials=5
+    )
+    assert apart
+    assert not np.any(apart)
+
+
 def test_the_interval_of_a_slope_is_normal():
     decay = sensitivity_decay(lambda X, y, seed: np.sort(X[:, 0])[:3], RNG(0).normal(size=(80, 1)), sizes=[20, 40, 80])
     _, error = sensitivity.weighted_slope(np.log([20, 40, 80]), *sensitivity._logarithms(list(decay.estimates)))

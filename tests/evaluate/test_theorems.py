@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from batch2online import OnlineRegression, coresets, evaluate, reference, refresh
+from batch2online import OnlineRegression, coresets, evaluate, reference, refresh, theory
 from batch2online.evaluate import theorem_plots, theorems
 from batch2online.evaluate.theorems import ChangesLine, RegretPanel, SensitivityPoint, TheoremProblem
 
@@ -44,6 +44,24 @@ def test_regret_is_loss_minus_that_of_the_best_model_of_the_same_rows():
     assert 0 < exact["regret"] == exact["approximate_regret"] < exact["bound"]
 
 
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_the_bound_of_regret_is_the_promise_less_the_optimum_that_it_is_relative_to(problem):
+    """Approximate regret is relative to 1 + epsilon times the optimum, the promise to its own factor."""
+    records = RegretPanel(problem, (0.3, "auto")).measure(200, seed=1)
+    X, y = problem.stream(200, 1)
+    largest = max(problem.optima(X, y, [200])[0])
+    for epsilon, factor, record in ((0.3, 1.3, records[1]), ("auto", 1.0, records[3])):
+        model = problem.estimator(epsilon, refresh=refresh.Geometric(1.1), random_state=1)
+        promise = theory.certificate(model.partial_fit(X, *(() if y is None else (y,))), largest)
+        promised = promise.factor * record["optimum"] + promise.additive
+        assert record["bound"] == pytest.approx(promised - factor * record["optimum"])
+
+
+def test_a_panel_takes_its_share_of_the_rows():
+    records = RegretPanel(TheoremProblem("regression", 3), (0.3,), share=0.5).measure(400, seed=0)
+    assert records[-1]["rows"] == 200
+
+
 @pytest.mark.parametrize("problem", PROBLEMS[1:], ids=lambda problem: problem.name)
 def test_no_model_is_better_than_the_optimum(problem):
     X, y = problem.stream(500, 0)
@@ -68,20 +86,38 @@ def test_changes_of_the_papers_algorithm_are_those_of_the_reference():
         assert record["changes"] <= record["bound"]
 
 
+def test_the_papers_algorithms_are_given_the_size_of_the_figure(monkeypatch):
+    given = {}
+    for name in ("online_regression", "online_low_rank", "online_clustering"):
+        run = lambda *_, name=name, **settings: given.update({name: settings}) or reference.OnlineRun([0.0] * 120, [])  # noqa: E731
+        monkeypatch.setattr(reference, name, run)
+    for problem in PROBLEMS:
+        assert ChangesLine(problem, "transport", 120).measure(seed=0)[-1]["changes"] == 0
+    assert given["online_regression"] == given["online_low_rank"] == {"m": 30, "consistent": True}
+    assert given["online_clustering"] == {"sizes": (60, 30), "constant": 1, "consistent": True}
+
+
 def test_changes_of_policies_are_below_their_bounds():
     for name in ("OnChange", "Geometric", "Adaptive"):
         for record in ChangesLine(TheoremProblem("regression", 3), name, 110).measure(seed=0):
             assert 0 < record["changes"] <= record["bound"]
 
 
-def test_a_point_of_sensitivity_is_that_of_the_coreset():
-    record = SensitivityPoint("Leverage", 300, 0.5, trials=10).measure()
+def test_every_new_model_of_geometric_is_a_change_but_the_first():
+    """The models differ, so as many changes are measured as the bound allows."""
+    for record in ChangesLine(TheoremProblem("regression", 3), "Geometric", 1_000).measure(seed=0):
+        assert record["changes"] == record["bound"]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.8])
+def test_a_point_of_sensitivity_is_that_of_the_coreset(epsilon):
+    record = SensitivityPoint("Leverage", 300, epsilon, trials=10).measure()
     X, y = TheoremProblem("regression", 3).rows(300)
     own = evaluate.average_sensitivity(
-        coresets.Leverage(epsilon=0.5, coreset_size=30), X, y, trials=10, random_state=300
+        coresets.Leverage(epsilon=epsilon, coreset_size=30), X, y, trials=10, random_state=300
     )
     assert (record["sensitivity"], record["low"], record["high"]) == (own.mean, own.low, own.high)
-    assert record["bound"] == pytest.approx(30 / 300 * (1 + 2 + 1 / 0.5))
+    assert record["bound"] == pytest.approx(30 / 300 * (1 + 2 + 1 / epsilon))
 
 
 def test_every_coreset_is_measured_over_rows_and_over_accuracies():
@@ -107,6 +143,12 @@ def test_means_and_deviations_are_over_seeds():
     (found,) = theorems.averaged(records, ("changes", "bound"))
     assert (found["changes"], found["bound"], found["seeds"]) == (3.0, 3.0, 3)
     assert found["changes_std"] == pytest.approx(math.sqrt(7))
+
+
+@pytest.mark.parametrize("name", ["problem", "d", "k", "z", "epsilon", "algorithm", "coreset", "rows"])
+def test_other_settings_are_not_averaged(name):
+    records = [{name: setting, "changes": value} for setting, value in ((1, 1.0), (2, 5.0), (1, 3.0))]
+    assert [found["changes"] for found in theorems.averaged(records, ("changes",))] == [2.0, 5.0]
 
 
 def test_slopes_are_those_of_the_last_decade():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineRegression, evaluate, reference, refresh, theory
+from batch2online.evaluate import paper
 from batch2online.evaluate.paper import CONSTANT, EPSILONS, GROWTH, OURS, PAPER, WARMUP, Line, panels, paper_experiment
 from batch2online.evaluate.result import Curve
 
@@ -95,6 +96,36 @@ def test_the_spread_over_seeds_is_the_standard_deviation_of_a_sample():
     assert [value.tolist() for value in line.summary("changes")] == [[0.0, 1.0], [0.0, 1.0]]
     alone = Line(line.panel, OURS, 0.1, curves[:1])
     assert alone.summary("ratio")[1].tolist() == [0.0, 0.0]
+
+
+def test_a_point_of_the_table_has_the_spread_at_its_own_row():
+    curves = tuple(
+        Curve(OURS, seed, np.array([7, 9]), np.array(loss), np.ones(2), np.array([0, 2 * seed]))
+        for seed, loss in enumerate(([1.0, 5.0], [1.0, 7.0]))
+    )
+    first, last = (paper._point(Line(panels(60, real=False)[0], OURS, 0.1, curves), i) for i in (0, 1))
+    names = ("rows", "ratio", "ratio_std", "regret", "regret_std", "changes", "changes_std")
+    assert [first[name] for name in names] == [7, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    root = pytest.approx(np.sqrt(2))
+    assert [last[name] for name in names] == [9, 6.0, root, 5.0, root, 1.0, root]
+
+
+def test_a_line_has_the_curves_of_its_own_seeds(monkeypatch):
+    monkeypatch.setattr(paper, "_curve", lambda panel, _, *setting: (panel.problem.title, *setting))
+    lines = paper_experiment(60, [3, 4], (0.1, 0.2), real=False)
+    assert len(lines) == 4 * 2 * 2
+    for line in lines:
+        own = line.panel.problem.title, line.algorithm, line.epsilon
+        assert line.curves == ((*own, 3), (*own, 4))
+
+
+def test_synthetic_rows_have_the_variances_they_are_said_to_have():
+    n = 20_000
+    spectrum = np.linalg.eigvalsh(np.cov(paper.synthetic_spiked(n).T))[::-1]
+    assert spectrum[:5] == pytest.approx(np.linspace(3, 1, 5) ** 2 + 0.25, rel=0.05)
+    assert spectrum[5:] == pytest.approx(np.full(35, 0.25), rel=0.15)
+    X, y = paper.synthetic_linear(n)
+    assert np.linalg.lstsq(X, y, rcond=None)[1][0] / n == pytest.approx(3.0, rel=0.05)
 
 
 def test_sizes_have_the_form_of_the_theory_and_accuracies_differ():

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from batch2online import reference
+from batch2online import reference, theory
 from batch2online.reference import alternate
 
 EPSILON = 0.3
@@ -159,6 +159,15 @@ def test_seeds_are_drawn_by_the_power_z(z):
     assert reference.dz_sampling(rng(9), X, 4, z).tolist() == seeds_of(rng(9), X, 4, z)
 
 
+@pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
+def test_a_row_of_weight_three_is_drawn_as_three_rows(z):
+    """In law: copies of a row follow each other, so the same quantile falls on the same row."""
+    X, counts = rows(25), 1 + np.arange(25) % 3
+    copied = np.repeat(np.arange(25), counts)
+    expected = copied[reference.dz_sampling(rng(9), X[copied], 4, z)]
+    assert reference.dz_sampling(rng(9), X, 4, z, counts.astype(float)).tolist() == expected.tolist()
+
+
 def two_stage_coreset(generator, X, k, epsilon, z, sizes, constant, errata):
     """Algorithm 7, line by line."""
     epsilon = epsilon / constant  # 1
@@ -220,6 +229,13 @@ def test_algorithm_3_gives_a_third_of_epsilon_to_the_coreset_of_the_rows_before(
     np.testing.assert_array_equal(points, X[indices])
     np.testing.assert_array_equal(given, weights)
     assert run.losses[0] == pytest.approx(min(distance(X[44], c) for c in run.models[0]))
+
+
+def test_sizes_of_algorithm_3_are_those_of_a_third_of_epsilon_over_the_constant(monkeypatch):
+    asked = []
+    monkeypatch.setattr(theory, "clustering_sizes", lambda *arguments: asked.append(arguments) or (30, 12))
+    reference.online_clustering(rng(), rows(50), 3, EPSILON, z=1.0, constant=5.0, steps=[45])
+    assert asked == [(3, 1.0, pytest.approx(EPSILON / 3 / 5), 50)]
 
 
 @pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
