@@ -73,7 +73,7 @@ def test_figures_appear_and_come_back_after_a_restart(tmp_path):
 
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_page_fits_its_width(width, tmp_path):
-    port = 28_000 + os.getpid() % 10_000
+    port = 8_100 + os.getpid() % 10_000  # below the ports that connections of other programs take
     server = started(tmp_path, port)
     try:
         httpx.put(f"http://127.0.0.1:{port}/models/price", json=REGRESSION)
