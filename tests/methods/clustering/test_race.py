@@ -20,7 +20,7 @@ from batch2online import sampling
 from batch2online.history import History
 from batch2online.methods import scores
 from batch2online.methods.clustering import race
-from batch2online.methods.clustering.race import Race, exponentials
+from batch2online.methods.clustering.race import Race, Search, exponentials
 from batch2online.methods.clustering.sketch import drawn_seeds
 from batch2online.rows import Rows
 
@@ -189,7 +189,9 @@ def streams(draw):
     return X, weights, cuts
 
 
-@given(streams(), st.sampled_from([1, 3, 10]), st.sampled_from([1.0, 1.001, 1.5, 2.0, 3.0]), st.sampled_from([4, 256]))
+@given(
+    streams(), st.sampled_from([1, 3, 10, 25]), st.sampled_from([1.0, 1.001, 1.5, 2.0, 3.0]), st.sampled_from([4, 256])
+)
 @settings(max_examples=100, deadline=None)
 @pytest.mark.slow
 def test_the_race_of_few_is_the_race_of_all(stream, k, z, kept):
@@ -214,17 +216,28 @@ def test_rows_far_from_the_first_ones_may_win(z):
     assert np.array_equal(raced(X, np.ones(900), 4, z, [600]), scores.clustering_seeds(X, 4, z, 5))
 
 
+@pytest.mark.parametrize("searched", [0.1, race._SEARCHED])
+@pytest.mark.parametrize("z", [1.0, 2.0, 5.0])
+def test_stages_that_share_a_search_have_the_winners_of_all_rows(z, searched):
+    """Keys rise by much from stage to stage while seeds find new clusters: a list then decides few stages."""
+    rng = np.random.default_rng(3)
+    X = 1e-3 * rng.normal(size=(2_000, 2)) + rng.normal(size=(12, 2))[rng.integers(12, size=2_000)]
+    weights = rng.uniform(0.5, 2, size=2_000)
+    with patch.object(race, "_SEARCHED", searched):
+        assert np.array_equal(raced(X, weights, 40, z, [700]), scores.clustering_seeds(X, 40, z, 5, weights))
+
+
 def test_rows_are_searched_once_for_the_same_seeds():
     X = np.tile(np.random.default_rng(0).normal(size=(3, 2)), (700, 1))
     history, searched = History(10_000, 2, 0), []
     history = history.append(rows_of(X, np.ones(len(X))))
-    ahead = Race._ahead
+    losses = Search._losses
 
-    def counted(self, stage, at, rows, *rest):
+    def counted(self, block, rows, seeds):
         searched.append(len(rows))
-        return ahead(self, stage, at, rows, *rest)
+        return losses(self, block, rows, seeds)
 
-    with patch.object(Race, "_ahead", counted):
+    with patch.object(Search, "_losses", counted):
         runs, seeds = Race(5, 2.0, 1).updated(history).run(history)
         assert len(seeds) == 3
         assert searched == [len(X)]

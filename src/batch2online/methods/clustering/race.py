@@ -104,6 +104,10 @@ def coarse_words(seed: int, ids: IntArray, page: int) -> WordArray:
 
 
 _KEPT = 256
+_KEPT_STAGES = 16
+"""Stages whose candidates are kept from check to check; winners of later stages change nearly always."""
+_SEARCHED = 24.0
+"""The least key is an exponential variable over the sum of w D^z; a search lists keys up to so many times its mean."""
 _FIRST_CANDIDATES = 32
 _FIRST_ROWS = 512
 _SLACK = 1 + 1e-6
@@ -176,6 +180,11 @@ class StageEntries:
     scales: FloatArray
 
     @classmethod
+    def none(cls) -> StageEntries:
+        indices = np.empty(0, dtype=np.int64)
+        return cls(indices, indices, indices, np.empty(0, dtype=np.uint8), np.empty(0))
+
+    @classmethod
     def joined(cls, parts: list[StageEntries]) -> StageEntries:
         columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
         return cls(*(np.concatenate(arrays) for arrays in columns))
@@ -208,8 +217,8 @@ class Race:
 
     def validate(self) -> None:
         require((self.origin is None) == (self.rows == 0), f"origin: found {self.origin} for {self.rows} rows")
-        stages = 0 if self.origin is None else self.k
-        require_equal("candidates and winners", (len(self.candidates), len(self.winners)), (stages, stages))
+        expected = (0, 0) if self.origin is None else (min(self.k, _KEPT_STAGES), self.k)
+        require_equal("candidates and winners", (len(self.candidates), len(self.winners)), expected)
         for candidates in self.candidates:
             is_within = ((candidates.positions >= 0) & (candidates.positions < self.rows)).all()
             require(is_within, f"candidates: found {candidates.positions}, expected positions below {self.rows}")
@@ -250,23 +259,18 @@ class Race:
         none = StageCandidates(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
         negligible = float(power(_ROUNDING**2 * (origin @ origin), self.z))  # where all rows are the same
         offset = typical if typical > negligible else 1.0
-        return replace(self, origin=origin, offset=offset, candidates=(none,) * self.k, winners=(None,) * self.k)
+        candidates = (none,) * min(self.k, _KEPT_STAGES)
+        return replace(self, origin=origin, offset=offset, candidates=candidates, winners=(None,) * self.k)
 
     def _entries(self, rows: Rows, at: int) -> StageEntries:
         """Return the pairs of a row and a stage that may be among the candidates, by their coarse bits."""
         scale = self._scale(rows)
         limits = np.array([candidates.limit for candidates in self.candidates])
         parts = []
-        for page in range(-(-self.k // STAGES)):
-            own = limits[page * STAGES : (page + 1) * STAGES]
-            bound = _octet_bounds(scale, own.max() * 256 * _SLACK)
-            words = coarse_words(self.seed, rows.ids, page)
-            few = np.flatnonzero(has_zero_octet(words) if bound is None else has_zero_octet(words) | (bound > 0))
-            octets = words[few].view(np.uint8).reshape(-1, STAGES)[:, : len(own)]
-            below = octets == 0 if bound is None else octets <= bound[few, None]
-            places, stages = np.divmod(np.flatnonzero(below), len(own))
-            octet, places = octets[places, stages], few[places]
-            parts.append(StageEntries(rows.ids[places], at + places, stages + page * STAGES, octet, scale[places]))
+        for first in range(0, len(limits), STAGES):
+            stages = range(first, min(first + STAGES, len(limits)))
+            limit = limits[stages.start : stages.stop].max()
+            parts.append(entries_below(self.seed, rows.ids, at, scale, stages, limit))
         return StageEntries.joined(parts)
 
     def _scale(self, rows: Rows) -> FloatArray:
@@ -294,9 +298,10 @@ class Race:
         race, chosen = self, Rows.empty(history.width, history.n_targets)
         positions: list[int] = []
         first = self._first_candidates(history) if self.rows else []
-        minima = _Minima(history, self.seed)
-        for stage, first_rows in enumerate(first):
-            race, position = race._winner(stage, tuple(positions), chosen.points, history, first_rows, minima)
+        search = Search(history, self.k, self.z, self.seed)
+        for stage in range(self.k if self.rows else 0):
+            own = first[stage] if stage < len(first) else None
+            race, position = race.winner(stage, tuple(positions), chosen.points, search, own)
             if position < 0:
                 break
             positions.append(position)
@@ -310,21 +315,36 @@ class Race:
         ends = np.cumsum([0, *map(len, positions)]).tolist()
         return [rows[start:stop] for start, stop in pairwise(ends)]
 
-    def _winner(
-        self,
-        stage: int,
-        before: tuple[int, ...],
-        seeds: FloatArray,
-        history: RaceRows,
-        first_rows: Rows,
-        minima: _Minima | None = None,
+    def winner(
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, search: Search, first_rows: Rows | None = None
     ) -> tuple[Race, int]:
-        candidates = self.candidates[stage]
-        factor = self._factor(seeds)
+        """Return the race, with what it has found, and the position of the winner of a stage, -1 if there is none.
+
+        The candidates of the stage decide where they can, otherwise a search of all rows; rows that were searched for
+        the same seeds ``before`` are not searched again.
+        """
+        best, is_certain = (np.inf, -1), False
+        if stage < len(self.candidates):
+            best, is_certain = self._best_candidate(stage, seeds, search.history, first_rows)
+        if is_certain:
+            return self, best[1]
+        start, known = 0, self.winners[stage]
+        if known is not None and known.before == before:
+            start, best = known.rows, min(best, (known.key, known.position))
+        best = min(best, search.least(stage, start, seeds))
+        winner = StageWinner(before, self.rows, best[1], best[0])
+        return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), best[1]
+
+    def _best_candidate(
+        self, stage: int, seeds: FloatArray, history: RaceRows, first_rows: Rows | None
+    ) -> tuple[tuple[float, int], bool]:
+        """Return the least key of the candidates and its position, and whether no other row can have less."""
+        candidates, factor = self.candidates[stage], self._factor(seeds)
         n_read, best, position = 0, np.inf, -1
         while n_read < len(candidates.positions):
             stop = min(len(candidates.positions), max(_FIRST_CANDIDATES, 2 * n_read))
-            rows = history.at(candidates.positions[n_read:stop]) if n_read else first_rows
+            rows = first_rows if n_read == 0 else None
+            rows = history.at(candidates.positions[n_read:stop]) if rows is None else rows
             losses = distances(rows.points, seeds, self.z)
             keys = race_keys(candidates.variables[n_read:stop], rows.weights, losses)
             if keys.min() < best:
@@ -332,8 +352,8 @@ class Race:
             n_read = stop
             unseen = candidates.bound_keys[stop] if stop < len(candidates.bound_keys) else candidates.limit
             if best * factor * _SLACK < unseen:
-                return self, position
-        return self._search(stage, before, seeds, minima or _Minima(history, self.seed), best, position)
+                return (best, position), True
+        return (best, position), False
 
     def _factor(self, seeds: FloatArray) -> float:
         """Return a number b such that D^z(x) <= b P(x) for all x."""
@@ -349,81 +369,92 @@ class Race:
         with np.errstate(over="ignore"):
             return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
 
-    def _search(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, minima: _Minima, best: float, position: int
-    ) -> tuple[Race, int]:
-        """Return the winner of all rows; rows already searched for the same seeds are not searched again."""
-        start, known = 0, self.winners[stage]
-        if known is not None and known.before == before:
-            start = known.rows
-            if (known.key, known.position) < (best, position):
-                best, position = known.key, known.position
-        found = [self._ahead(stage, *block, best) for block in minima.blocks(start, seeds, stage // STAGES)]
-        places = np.concatenate([places for places, _, _ in found]) if found else np.empty(0, dtype=np.int64)
-        if places.size:
-            few, octets = Rows.concatenate([few for _, few, _ in found]), np.concatenate([own for _, _, own in found])
-            variables = exponentials_of(self.seed, few.ids, np.full(len(few), stage), octets)
-            keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
-            first = int(keys.argmin())
-            best, position = min((best, position), (float(keys[first]), int(places[first])))
-        winner = StageWinner(before, self.rows, position, best)
-        return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), position
 
-    def _ahead(
-        self, stage: int, at: int, rows: Rows, squared: FloatArray | None, words: WordArray, best: float
-    ) -> tuple[IntArray, Rows, Any]:
-        """Return the rows of a block whose key may be at most the best: their positions, they, their coarse bits."""
-        scale = rows.weights if squared is None else rows.weights * power(squared, self.z)
-        octets = words.view(np.uint8).reshape(-1, STAGES)[:, stage % STAGES]
-        with np.errstate(over="ignore", invalid="ignore"):
-            places = np.flatnonzero((scale > 0) & (octets <= best * scale * (256 * _SLACK)))
-        return at + places, rows[places], octets[places]
+class Search:
+    """Search of all rows for the winners of stages that candidates do not decide, one pass for several stages.
 
+    Distances to the seeds so far are upper bounds of those to more seeds, so keys only rise. A pass lists the rows of
+    least keys for all stages of a coarse draw; the list of a stage decides it unless keys have risen too far since.
+    """
 
-class _Minima:
-    """Squared distances of all rows to the nearest of the seeds so far: each seed is compared with a row once."""
+    def __init__(self, history: RaceRows, k: int, z: float, seed: int) -> None:
+        self.history, self.k, self.z, self.seed = history, k, z, seed
+        self.n_seeds, self.squared = 0, list[FloatArray]()
+        self.start, self.limit = 0, 0.0
+        self.listed: dict[int, tuple[Rows, IntArray, FloatArray]] = {}
 
-    def __init__(self, history: RaceRows, seed: int) -> None:
-        self.history, self.seed = history, seed
-        self.n_seeds: list[int] = []
-        self.squared: list[FloatArray] = []
-        self.words: tuple[int, list[WordArray]] = (-1, [])
+    def least(self, stage: int, start: int, seeds: FloatArray) -> tuple[float, int]:
+        """Return the least key of the rows from a position on, and the position of its row; -1 if there is none."""
+        factor = _SEARCHED
+        while True:
+            if stage not in self.listed or self.start != start:
+                self._list(stage, start, seeds, factor)
+            rows, positions, variables = self.listed.pop(stage)
+            keys = race_keys(variables, rows.weights, distances(rows.points, seeds, self.z))
+            first = int(keys.argmin()) if keys.size else -1
+            if first >= 0 and keys[first] * _SLACK < self.limit:
+                return float(keys[first]), int(positions[first])
+            if self.limit == np.inf:
+                return np.inf, -1
+            factor, self.listed = 16 * factor, {}
 
-    def blocks(
-        self, start: int, seeds: FloatArray, page: int
-    ) -> Iterator[tuple[int, Rows, FloatArray | None, WordArray]]:
-        """Iterate over blocks of rows from a position on.
+    def _list(self, stage: int, start: int, seeds: FloatArray, factor: float) -> None:
+        """List the rows of least keys, for this stage and those after it on the same coarse draw.
 
-        It, the rows, their squared distances if there are seeds, and their coarse draws.
+        Keys before the first seed have no distances, and are no bounds of later ones.
         """
+        last = min(self.k, stage - stage % STAGES + STAGES) if len(seeds) else 1
+        stages = range(stage, last)
+        blocks = list(self._scaled(start, seeds))
+        total = sum(float(scale.sum()) for _, _, scale in blocks)
+        self.start, self.limit = start, factor / total if 0 < total < np.inf else np.inf
+        if total == 0:  # every row is a seed
+            blocks = []
+        parts = [entries_below(self.seed, ids, at, scale, stages, self.limit) for at, ids, scale in blocks]
+        entries = StageEntries.joined(parts) if parts else StageEntries.none()
+        variables = exponentials_of(self.seed, entries.ids, entries.stages, entries.octets)
+        with np.errstate(divide="ignore", over="ignore"):
+            few = np.flatnonzero(variables / entries.scales <= self.limit * _SLACK)
+        positions, rows = entries.positions[few], self.history.at(entries.positions[few])
+        own = [np.flatnonzero(entries.stages[few] == each) for each in stages]
+        listed = ((rows[places], positions[places], variables[few[places]]) for places in own)
+        self.listed = dict(zip(stages, listed, strict=True))
+
+    def _scaled(self, start: int, seeds: FloatArray) -> Iterator[tuple[int, IntArray, FloatArray]]:
+        """Iterate over blocks of rows from a position on: it, their ids, and their weights times D^z."""
         at = start
-        if page != self.words[0]:
-            self.words = page, []
         for block, rows in enumerate(self.history.from_row(start)):
-            if start:
-                squared = nearest_squared(rows.points, seeds) if len(seeds) else None
-                words = coarse_words(self.seed, rows.ids, page)
-            else:
-                squared = self._updated(block, rows, seeds) if len(seeds) else None
-                words = self._words(block, rows)
-            yield at, rows, squared, words
+            yield at, rows.ids, rows.weights * self._losses(block if start == 0 else None, rows, seeds)
             at += len(rows)
+        self.n_seeds = self.n_seeds if start else len(seeds)
 
-    def _words(self, block: int, rows: Rows) -> WordArray:
-        page, known = self.words
-        if block == len(known):
-            known.append(coarse_words(self.seed, rows.ids, page))
-        return known[block]
-
-    def _updated(self, block: int, rows: Rows, seeds: FloatArray) -> FloatArray:
+    def _losses(self, block: int | None, rows: Rows, seeds: FloatArray) -> FloatArray | float:
+        """Return D^z of rows; in a block of all rows, each seed is compared with a row once."""
+        if not len(seeds):
+            return 1.0
+        if block is None:
+            return power(nearest_squared(rows.points, seeds), self.z)
         if block == len(self.squared):
-            self.squared.append(nearest_squared(rows.points, seeds))
-            self.n_seeds.append(len(seeds))
-        elif self.n_seeds[block] < len(seeds):
-            own = self.squared[block]
-            np.minimum(own, nearest_squared(rows.points, seeds[self.n_seeds[block] :], rows.lengths), out=own)
-            self.n_seeds[block] = len(seeds)
-        return self.squared[block]
+            self.squared.append(np.full(len(rows), np.inf))
+        own = self.squared[block]
+        if self.n_seeds < len(seeds):
+            np.minimum(own, nearest_squared(rows.points, seeds[self.n_seeds :], rows.lengths), out=own)
+        return power(own, self.z)
+
+
+def entries_below(seed: int, ids: IntArray, at: int, scale: FloatArray, stages: range, limit: float) -> StageEntries:
+    """Return the pairs of a row and a stage, all on one coarse draw, whose key E / scale may be below a limit.
+
+    The coarse bits rule out nearly all pairs. ``at`` is the position of the first row.
+    """
+    page, first = divmod(stages.start, STAGES)
+    bound, words = _octet_bounds(scale, limit * 256 * _SLACK), coarse_words(seed, ids, page)
+    few = np.flatnonzero(has_zero_octet(words) if bound is None else has_zero_octet(words) | (bound > 0))
+    octets = words[few].view(np.uint8).reshape(-1, STAGES)[:, first : first + len(stages)]
+    below = octets == 0 if bound is None else octets <= bound[few, None]
+    places, own = np.divmod(np.flatnonzero(below), len(stages))
+    octet, places = octets[places, own], few[places]
+    return StageEntries(ids[places], at + places, own + stages.start, octet, scale[places])
 
 
 def _octet_bounds(scale: FloatArray, limit: float) -> Any:
