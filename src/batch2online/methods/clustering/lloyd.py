@@ -14,6 +14,9 @@ from batch2online.numerics.distances import Sums, power, scratch
 CONVERGED, NEARLY_CONVERGED = 1e-5, 1e-4
 _LOOKAHEAD = 5
 _FEW_COLUMNS = 96
+_FEWEST_ROWS, _CACHED_ENTRIES = 256, 100_000
+_GATHERING = 32
+"""To copy a row takes as long as its distances to about so many centers."""
 _SOFTENING = 1e-12
 _CANCELLATION = 1e-6
 """Squared distances below this share of the squared length are computed from differences."""
@@ -294,8 +297,10 @@ class _Clusters:
     def _relabelled(self, centers: FloatArray) -> float:
         """Assign points whose bounds have crossed to the nearest center; return the gain."""
         doubtful = np.flatnonzero(self.upper > self.lower)
-        every = len(doubtful) == len(self.labels)
-        rows = self.points.points if every else self.points.points[doubtful]
+        n, k = len(self.labels), len(centers)
+        if len(doubtful) > n * k / (k + _GATHERING):
+            doubtful = np.arange(n)
+        rows = self.points.points if len(doubtful) == n else self.points.points[doubtful]
         labels, self.upper[doubtful], self.lower[doubtful] = two_nearest(rows, self.points.lengths[doubtful], centers)
         has_moved = np.flatnonzero(labels != self.labels[doubtful])
         movers, columns = doubtful[has_moved], np.arange(len(has_moved))
@@ -319,10 +324,17 @@ def _sums(points: WeightedPoints, labels: IntArray, k: int) -> Sums:
 
 def two_nearest(rows: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return the nearest center of each row, the distance to it, and that to the second nearest."""
-    squared = np.square(centers).sum(axis=1)[:, None] - 2 * (centers @ rows.T)
-    squared += lengths
-    labels = squared.argmin(axis=0)
-    every = np.arange(len(rows))
-    first = np.sqrt(np.maximum(squared[labels, every], 0.0))
-    squared[labels, every] = np.inf
-    return labels, first, np.sqrt(np.maximum(squared.min(axis=0), 0.0))
+    labels, both = np.empty(len(rows), dtype=np.int64), np.empty((2, len(rows)))
+    doubled, norms = -2 * centers, np.square(centers).sum(axis=1)[:, None]
+    step = max(_FEWEST_ROWS, _CACHED_ENTRIES // len(centers))
+    for start in range(0, len(rows), step):
+        piece = slice(start, start + step)
+        squared = doubled @ rows[piece].T
+        squared += norms
+        first = squared.min(axis=0, out=both[0, piece])
+        own = labels[piece] = (squared == first).argmax(axis=0)
+        squared[own, np.arange(len(own))] = np.inf
+        squared.min(axis=0, out=both[1, piece])
+    both += lengths
+    first, second = np.sqrt(np.maximum(both, 0.0, out=both), out=both)
+    return labels, first, second
