@@ -104,8 +104,6 @@ def coarse_words(seed: int, ids: IntArray, page: int) -> WordArray:
 
 
 _KEPT = 256
-_KEPT_STAGES = 16
-"""Stages whose candidates are kept from check to check; winners of later stages change nearly always."""
 _SEARCHED = 24.0
 """The least key is an exponential variable over the sum of w D^z; a search lists keys up to so many times its mean."""
 _FIRST_CANDIDATES = 32
@@ -217,8 +215,8 @@ class Race:
 
     def validate(self) -> None:
         require((self.origin is None) == (self.rows == 0), f"origin: found {self.origin} for {self.rows} rows")
-        expected = (0, 0) if self.origin is None else (min(self.k, _KEPT_STAGES), self.k)
-        require_equal("candidates and winners", (len(self.candidates), len(self.winners)), expected)
+        stages = 0 if self.origin is None else self.k
+        require_equal("candidates and winners", (len(self.candidates), len(self.winners)), (stages, stages))
         for candidates in self.candidates:
             is_within = ((candidates.positions >= 0) & (candidates.positions < self.rows)).all()
             require(is_within, f"candidates: found {candidates.positions}, expected positions below {self.rows}")
@@ -259,8 +257,7 @@ class Race:
         none = StageCandidates(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
         negligible = float(power(_ROUNDING**2 * (origin @ origin), self.z))  # where all rows are the same
         offset = typical if typical > negligible else 1.0
-        candidates = (none,) * min(self.k, _KEPT_STAGES)
-        return replace(self, origin=origin, offset=offset, candidates=candidates, winners=(None,) * self.k)
+        return replace(self, origin=origin, offset=offset, candidates=(none,) * self.k, winners=(None,) * self.k)
 
     def _entries(self, rows: Rows, at: int) -> StageEntries:
         """Return the pairs of a row and a stage that may be among the candidates, by their coarse bits."""
@@ -299,9 +296,8 @@ class Race:
         positions: list[int] = []
         first = self._first_candidates(history) if self.rows else []
         search = Search(history, self.k, self.z, self.seed)
-        for stage in range(self.k if self.rows else 0):
-            own = first[stage] if stage < len(first) else None
-            race, position = race.winner(stage, tuple(positions), chosen.points, search, own)
+        for stage, first_rows in enumerate(first):
+            race, position = race.winner(stage, tuple(positions), chosen.points, search, first_rows)
             if position < 0:
                 break
             positions.append(position)
@@ -323,14 +319,14 @@ class Race:
         The candidates of the stage decide where they can, otherwise a search of all rows; rows that were searched for
         the same seeds ``before`` are not searched again.
         """
-        best, is_certain = (np.inf, -1), False
-        if stage < len(self.candidates):
-            best, is_certain = self._best_candidate(stage, seeds, search.history, first_rows)
-        if is_certain:
-            return self, best[1]
-        start, known = 0, self.winners[stage]
+        start, known, best = 0, self.winners[stage], (np.inf, -1)
         if known is not None and known.before == before:
-            start, best = known.rows, min(best, (known.key, known.position))
+            start, best = known.rows, (known.key, known.position)
+        if not search.has_listed(stage, start):
+            first, is_certain = self._best_candidate(stage, seeds, search.history, first_rows)
+            if is_certain:
+                return self, first[1]
+            best = min(best, first)
         best = min(best, search.least(stage, start, seeds))
         winner = StageWinner(before, self.rows, best[1], best[0])
         return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), best[1]
@@ -383,11 +379,15 @@ class Search:
         self.start, self.limit = 0, 0.0
         self.listed: dict[int, tuple[Rows, IntArray, FloatArray]] = {}
 
+    def has_listed(self, stage: int, start: int) -> bool:
+        """Return whether an earlier pass from this position has listed rows for a stage."""
+        return stage in self.listed and self.start == start
+
     def least(self, stage: int, start: int, seeds: FloatArray) -> tuple[float, int]:
         """Return the least key of the rows from a position on, and the position of its row; -1 if there is none."""
         factor = _SEARCHED
         while True:
-            if stage not in self.listed or self.start != start:
+            if not self.has_listed(stage, start):
                 self._list(stage, start, seeds, factor)
             rows, positions, variables = self.listed.pop(stage)
             keys = race_keys(variables, rows.weights, distances(rows.points, seeds, self.z))

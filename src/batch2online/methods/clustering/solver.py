@@ -37,7 +37,8 @@ _GAIN = 3e-4
 _SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
 _VANISHING, _TINY = 1e-280, 1e-300
 _FEW_STARTS = 3
-_START_CENTERS = 40
+_CROWDED = 8
+_START_CENTERS = 20
 """Centers of all new starts beside current centers."""
 _JUDGED, _JUDGED_PER_CENTER = 4_000, 100
 """Points, and points a center, among which candidates are searched and judged."""
@@ -70,7 +71,7 @@ class Search:
             best, least = raced(self.low, self._seeded(starts), self.z, 3 * _SHORT)
             return self._finished(self._swapped(best, least, _FAILURES))[None]
         own, least_of_own = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
-        others = self._seeded(min(starts, _FEW_STARTS))
+        others = self._seeded(min(starts, _FEW_STARTS if len(self.low.points) > _CROWDED * self.k else 1))
         best, least = raced(self.low, others, self.z, 3 * _SHORT, least_of_own)
         if least_of_own * (1 - NEARLY_CONVERGED) <= least:  # rounding must not decide between equal ones
             best, least = own, least_of_own
@@ -89,7 +90,7 @@ class Search:
         if starts:
             new, least = raced(self.low, self._seeded(starts), self.z, 3 * _SHORT)
             found.append(self._swapped(new, least, 1))
-        settled, _ = refined(self.low, np.stack(found), self.z, 2 * _SHORT, NEARLY_CONVERGED)
+        settled, _ = refined(self.low, np.stack(found), self.z, _SHORT, NEARLY_CONVERGED)
         return [self.raised(centers) for centers in settled]
 
     def _finished(self, centers: FloatArray) -> FloatArray:
