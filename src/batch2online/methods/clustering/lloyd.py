@@ -203,12 +203,13 @@ def refined_by_parts(
 
 
 def raced(
-    points: WeightedPoints, centers: FloatArray, z: float, steps: int, least: float = np.inf
+    points: WeightedPoints, centers: FloatArray, z: float, steps: int, least: float = np.inf, halving: bool = False
 ) -> tuple[FloatArray, float]:
     """Return the best centers (k, d) of up to ``steps`` steps from any of r starts (r, k, d), and their cost.
 
     A start is dropped when it would not get below the best one and ``least`` even if each of the next few steps gained
-    as much as its last, and when a step has gained next to nothing.
+    as much as its last, and when a step has gained next to nothing. With ``halving``, the worse half of the starts is
+    dropped after each step.
     """
     best, least_of_all, before = centers[0], np.inf, np.full(len(centers), np.inf)
     for left in range(steps, -1, -1):
@@ -219,6 +220,8 @@ def raced(
             best, least_of_all = centers[first], float(costs[first])
         is_in_view = costs - min(left, _LOOKAHEAD) * (before - costs) < min(least, least_of_all) if left else np.False_
         running = np.flatnonzero(is_in_view & (costs < before * (1 - NEARLY_CONVERGED)))
+        if halving and before[0] < np.inf:
+            running = np.sort(running[np.argsort(costs[running], kind="stable")[: -(-len(centers) // 2)]])
         if not running.size:
             break
         if running.size < len(centers):

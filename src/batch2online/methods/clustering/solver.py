@@ -144,7 +144,7 @@ class Search:
         """Iterate over the centers after each swap that lowers the cost, and their costs."""
         failures = 0
         while failures < patience:
-            best, cost = raced(self.low, self._swaps(centers), self.z, _SHORT, least * (1 - _GAIN))
+            best, cost = raced(self.low, self._swaps(centers), self.z, _SHORT, least * (1 - _GAIN), halving=True)
             if cost < least * (1 - _GAIN):
                 centers, least, failures = best, cost, 0
                 yield best, cost
