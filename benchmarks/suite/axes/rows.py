@@ -11,6 +11,6 @@ LABEL = "rows"
 
 
 def cases(problem: Any, form: Form) -> dict[int, Case]:
-    quick = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
-    values = form.choose(tiny=(500, 1_000), quick=quick, full=(*quick, 3_000_000, 10_000_000))
+    usual = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+    values = form.choose(tiny=(500, 1_000), quick=usual, full=usual)
     return {rows: Case(rows, problem.COLUMNS) for rows in values}
