@@ -118,7 +118,7 @@ def decoupled_factor(matrix: FloatArray, thresholds: FloatArray) -> tuple[FloatA
     live = np.empty(p, dtype=np.int64)  # the columns that the n directions of the basis come from
     for j in range(p):
         if n == rows:
-            factor[np.ix_(live[:n], range(j, p))] = basis[:, :n].T @ matrix[:, j:]
+            factor[live[:n], j:] = basis[:, :n].T @ matrix[:, j:]
             break
         own, known = matrix[:, j], basis[:, :n]
         along = known.T @ own

@@ -366,14 +366,10 @@ class Moments:
 
     def _based_on(self, factor: FloatArray, total: int) -> Moments:
         """Return the moments of rows ``m - shift`` with this factor, as they are or whitened."""
-        plain = replace(
-            self,
-            transform=None,
-            untransform=None,
-            gram=factor.T @ factor,
-            rows=total,
-            reference=None,
-        )
+        plain = replace(self, transform=None, untransform=None, rows=total, reference=None)
+        if np.count_nonzero(factor.any(axis=1)) < np.count_nonzero(factor.any(axis=0)):  # fewer rows than columns
+            return plain._whitened(factor)
+        plain = replace(plain, gram=factor.T @ factor)
         return plain if plain._is_well_conditioned() else plain._whitened(factor)
 
     def _whitened(self, factor: FloatArray) -> Moments:
