@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple, Self
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.rows import Rows
+from batch2online.rows import Rows, all_ones
 from batch2online.schema import ascending, at_least, finite, number, replace, require, shape, storable
 from batch2online.warm_up import WarmUp
 
@@ -209,7 +209,8 @@ class Windows:
         sums = np.empty((6, self.sums.shape[1] - bool(room) + len(starts)))
         sums[:, : self.sums.shape[1]] = self.sums
         new = sums[:, self.sums.shape[1] - bool(room) :]
-        new[0], new[1] = np.diff(starts, append=len(weights)), np.add.reduceat(weights, starts)
+        new[0, :-1], new[0, -1] = starts[1:] - starts[:-1], len(weights) - starts[-1]
+        new[1] = new[0] if all_ones(weights) else np.add.reduceat(weights, starts)
         for values, to in zip(losses, new[2:], strict=True):
             to[:] = np.add.reduceat(values, starts)
         if room:

@@ -14,7 +14,7 @@ from batch2online.methods import scores
 from batch2online.methods.clustering.race import Race, exponentials
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.low_rank.moments import RidgeMoments, _by_lanczos, leading, second_moments
-from batch2online.numerics.triangular import decoupled_factor, gram_factor
+from batch2online.numerics.triangular import decoupled_factor, gram_factor, qr_factor
 from batch2online.rows import Rows
 
 RNG = np.random.default_rng
@@ -247,6 +247,28 @@ def test_orthogonal_parts_are_orthogonal_to_the_last_digits():
     factor, basis = decoupled_factor(columns, np.full(5, 1e-30))
     np.testing.assert_allclose(basis.T @ basis, np.eye(5), atol=1e-12)
     np.testing.assert_allclose(basis @ factor, columns, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-17])
+def test_columns_beyond_the_number_of_rows_depend_on_those_before(rounding):
+    """Rows of zeros or of rounding below a factor of few rows change nothing."""
+    rng = RNG(8)
+    few = np.concatenate([rng.normal(size=(3, 6)), rounding * rng.normal(size=(3, 6))])
+    factor, basis = decoupled_factor(few, np.full(6, 1e-11))
+    assert basis.shape == (3, 6)
+    assert not basis[:, 3:].any()
+    np.testing.assert_allclose(factor, np.triu(factor))
+    np.testing.assert_allclose(factor.diagonal()[3:], 1.0)
+    np.testing.assert_allclose(basis[:, :3] @ factor[:3], few[:3], rtol=1e-12)
+
+
+def test_factors_of_few_rows_have_rows_of_zeros():
+    rows = RNG(9).normal(size=(3, 5))
+    rows = np.concatenate([rows[:1], np.zeros((2, 5)), rows[1:]])
+    factor = qr_factor(rows, np.zeros((5, 5)))
+    assert not factor[3:].any()
+    np.testing.assert_allclose(factor.T @ factor, rows.T @ rows, atol=1e-13)
+    assert not qr_factor(np.zeros((2, 5))).any()
 
 
 # -- ridge moments -------------------------------------------------------------------------------------------

@@ -17,6 +17,10 @@ _NARROW = 64
 """Number of columns up to which a product with the inverse is faster than a triangular solve."""
 
 
+_ROUNDING = 1e-3
+"""Entries below this share of a threshold do not decide whether a column depends on others."""
+
+
 def correlations(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return a Gram matrix with columns scaled to norm one, and the norms; a zero column is decoupled."""
     norms = np.sqrt(gram.diagonal())
@@ -91,24 +95,31 @@ def whitened(rows: FloatArray, factor: FloatArray) -> FloatArray:
 def qr_factor(*stacked: FloatArray) -> FloatArray:
     """Return the p x p factor R of the rows of all arguments, by Householder reflections."""
     matrix = np.concatenate(stacked)
+    matrix = matrix[matrix.any(axis=1)]  # factors of few rows are mostly zeros
     n, p = matrix.shape
-    if n < p:
-        matrix = np.concatenate([matrix, np.zeros((p - n, p))])
-    work, _ = lapack.dgeqrf_lwork(*matrix.shape)
-    reflectors, *_ = lapack.dgeqrf(matrix, lwork=int(work))
-    return np.ascontiguousarray(np.triu(reflectors[:p]))
+    factor = np.zeros((p, p))
+    if n:
+        work, _ = lapack.dgeqrf_lwork(*matrix.shape)
+        reflectors, *_ = lapack.dgeqrf(matrix, lwork=int(work))
+        factor[:n] = np.triu(reflectors[:p])
+    return factor
 
 
 def decoupled_factor(matrix: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return upper R and Z with ``matrix = Z R``, Z orthonormal except for columns that nearly depend on earlier ones.
 
     A column whose own part is at most its threshold has a unit diagonal and a zero row in R: that part stays in Z, and
-    no later column is orthogonalised against it. Gram-Schmidt, done twice.
+    no later column is orthogonalised against it. Gram-Schmidt, done twice. Rows far below all thresholds are rounding
+    and left out. After as many directions as rows, the other columns depend on these.
     """
-    p, n = matrix.shape[1], 0
+    matrix = matrix[(np.abs(matrix) > _ROUNDING * thresholds).any(axis=1)]
+    (rows, p), n = matrix.shape, 0
     basis, found, factor = np.empty(matrix.shape, order="F"), np.zeros_like(matrix), np.eye(p)
     live = np.empty(p, dtype=np.int64)  # the columns that the n directions of the basis come from
     for j in range(p):
+        if n == rows:
+            factor[live[:n], j:] = basis[:, :n].T @ matrix[:, j:]
+            break
         own, known = matrix[:, j], basis[:, :n]
         along = known.T @ own
         own = own - known @ along

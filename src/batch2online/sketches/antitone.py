@@ -279,13 +279,13 @@ class AntitoneSketch(Sketch):
 
     def _chosen_of(self, rows: Rows, words: WordArray) -> Candidates:
         """Return those of new rows that may be in the coreset, in arrays of their own."""
-        if self.totals.n_rows <= self.settings.size:
+        if self._usual == 1:
             return Candidates(copied(rows), words, ones(len(rows)))
         few_words, few = self._chosen_coarsely(rows, words)
         return Candidates(rows[few], few_words, ones(len(few)))
 
     def _not_ruled_out_coarsely(self, fresh: Candidates) -> Candidates:
-        if self.totals.n_rows <= self.settings.size:
+        if self._usual == 1:  # bounds would rule out few of them now, and thinning more of them later
             return fresh
         return fresh[self._chosen_coarsely(fresh.rows, fresh.words)[1]]
 

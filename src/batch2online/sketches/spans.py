@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Protocol, Self
 
 from batch2online._types import FloatArray
-from batch2online.rows import Rows
+from batch2online.rows import Rows, all_ones
 from batch2online.schema import Count, Weight, at_most, require, require_equal, storable
 from batch2online.sketches.antitone import Statistics
 
@@ -124,7 +124,8 @@ class Spans(Statistics):
         last, index = self.spans[-1], int(rows.ids[0]) // SPAN_IDS
         is_open = last.weight > 0 and (last.level, last.index) == (0, index)
         statistics = (last.statistics if is_open else last.statistics.emptied()).grown(rows)
-        span = Span(0, index, float(rows.weights.sum()) + (last.weight if is_open else 0.0), statistics)
+        weight = float(len(rows)) if all_ones(rows.weights) else float(rows.weights.sum())
+        span = Span(0, index, weight + (last.weight if is_open else 0.0), statistics)
         new = Spans((*self.spans[:-1], span)) if is_open else Spans(_joined(self.spans, (span,)))
         vars(new)["_bounding"] = self._newest_total
         return new

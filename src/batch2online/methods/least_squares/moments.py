@@ -366,14 +366,10 @@ class Moments:
 
     def _based_on(self, factor: FloatArray, total: int) -> Moments:
         """Return the moments of rows ``m - shift`` with this factor, as they are or whitened."""
-        plain = replace(
-            self,
-            transform=None,
-            untransform=None,
-            gram=factor.T @ factor,
-            rows=total,
-            reference=None,
-        )
+        plain = replace(self, transform=None, untransform=None, rows=total, reference=None)
+        if np.count_nonzero(factor.any(axis=1)) < np.count_nonzero(factor.any(axis=0)):  # fewer rows than columns
+            return plain._whitened(factor)
+        plain = replace(plain, gram=factor.T @ factor)
         return plain if plain._is_well_conditioned() else plain._whitened(factor)
 
     def _whitened(self, factor: FloatArray) -> Moments:
@@ -395,7 +391,7 @@ class Moments:
         """Return a copy with another Gram matrix in the same coordinates, which keeps what is cached of these."""
         new = object.__new__(Moments)
         vars(new).update(vars(self), gram=gram, rows=rows)
-        for cached in ("coordinate_factor", "shifted_factor", "regular_factor"):
+        for cached in ("regularised", "coordinate_factor", "shifted_factor", "regular_factor"):
             vars(new).pop(cached, None)
         return new
 
@@ -413,7 +409,7 @@ class Moments:
 
     def _checked(self) -> Moments:
         """Return the moments with new bounds, in other coordinates if the current ones are poorly conditioned."""
-        gram = self.regularised()
+        gram = self.regularised
         condition = Condition.of(gram)
         if self.reference is not None:
             if condition.least < WELL_CONDITIONED:
@@ -422,7 +418,9 @@ class Moments:
             if simpler is not None:
                 return simpler._checked()
         own = self.gram.diagonal() > DEPENDENT**2 * (gram - self.gram).diagonal()
-        return replace(self, reference=condition.score_bounds(self.rows, own))
+        new = object.__new__(Moments)  # which keeps what is cached: the Gram matrix is the same
+        vars(new).update(vars(self), reference=condition.score_bounds(self.rows, own))
+        return new
 
     def _simpler(self) -> Moments | None:
         """Return the moments without T, with the shift or without, if these coordinates are well conditioned now.
@@ -467,16 +465,17 @@ class Moments:
 
     # -- factors and scores ----------------------------------------------------------------------
 
+    @cached_property
     def regularised(self) -> FloatArray:
-        """Return the Gram matrix of z plus RIDGE times the squared spreads of m, in the same coordinates."""
+        """The Gram matrix of z plus RIDGE times the squared spreads of m, in the same coordinates."""
         if self.transform is None or self.untransform is None:
             return self.gram
         return regularised(self.gram, self.transform, self.untransform, self.intercept)
 
     @cached_property
     def coordinate_factor(self) -> FloatArray:
-        """Upper triangular R for all rows z, with the regularisation: R'R is :meth:`regularised`."""
-        return gram_factor(self.regularised())
+        """Upper triangular R for all rows z, with the regularisation: R'R is :attr:`regularised`."""
+        return gram_factor(self.regularised)
 
     @cached_property
     def shifted_factor(self) -> FloatArray:

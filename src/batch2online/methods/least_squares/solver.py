@@ -135,19 +135,21 @@ def shrunk_solution(
     """Return the solution of :func:`ridge` for a triangular factor of unit columns.
 
     ``freedom`` is the number of rows less one for an intercept. Of a direction with singular value s, the share
-    ``remaining = penalty / (s^2 + penalty)`` of the targets is not explained.
+    ``remaining = penalty / (s^2 + penalty)`` of the targets is not explained. Penalties are far above the rounding of
+    the squares, so eigenvalues of inner products are accurate enough, and take half the time of singular values.
     """
     lengths = column_norms(np.concatenate([right, rest]))
     live = lengths > 0
     strong = np.abs(factor).max(axis=1, initial=0.0) > _NOISE  # fewer rows than columns leave the others next to zero
-    left, values, turned = np.linalg.svd(factor[strong], full_matrices=False)
+    few = factor[strong]
+    squares, left = np.linalg.eigh(few @ few.T)
+    squares = np.maximum(squares, 0.0)
     along, rest = left.T @ right[strong], np.concatenate([rest, right[~strong]])
     shares, rest_shares = (np.square(part[:, live] / lengths[live]) for part in (along, rest))
     n_columns = max(1, int(np.count_nonzero(factor.any(axis=0))))
     penalties = _PENALTIES * (n_columns / n_rows)
-    remaining = penalties[:, None] / (np.square(values) + penalties[:, None])
+    remaining = penalties[:, None] / (squares + penalties[:, None])
     misfits = np.log(rest_shares.sum(axis=0) + remaining @ shares).sum(axis=1)
     complexity = -np.count_nonzero(live) * np.log(remaining).sum(axis=1)
     best = int(np.argmin(freedom * misfits + complexity + np.square(np.log(_PENALTIES))))
-    gains = values / (np.square(values) + penalties[best])
-    return np.asarray(turned.T @ (gains[:, None] * along))
+    return np.asarray(few.T @ (left @ (along / (squares + penalties[best])[:, None])))
