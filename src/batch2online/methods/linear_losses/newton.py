@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
-from scipy.sparse.linalg import LinearOperator, cg
 
 from batch2online import sampling
 from batch2online._types import FloatArray
@@ -115,6 +114,10 @@ _FEW_PRODUCTS = 10
 """Number of products of a step up to which the next one takes over its preconditioner."""
 
 
+_RIDGE = 1e-9
+"""Share of each diagonal entry that is added to the blocks of a preconditioner."""
+
+
 class Curvature:
     """The Hessian of an objective at a point as a linear operator, for quadratic forms without a matrix.
 
@@ -130,9 +133,13 @@ class Curvature:
         self._inverses: FloatArray = nearby._inverses if is_near and nearby is not None else self._inverted(eta)
 
     def _inverted(self, eta: FloatArray) -> FloatArray:
-        blocks = zip(self._blocks(eta), self.objective.ridge, strict=True)
-        roots = [inverse_root(block + np.diag(ridge)) for block, ridge in blocks]
-        return np.array([root @ root.T for root in roots])
+        blocks = self._blocks(eta)
+        diagonal = np.einsum("kpp->kp", blocks)
+        diagonal += self.objective.ridge
+        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        diagonal += np.where(diagonal > 0, _RIDGE * diagonal, 1.0)
+        both = scale[:, :, None] * scale[:, None, :]
+        return np.asarray(np.linalg.inv(blocks * both) * both)
 
     def _blocks(self, eta: FloatArray) -> FloatArray:
         """Return the diagonal blocks (K, p, p) of the classes, without the penalty."""
@@ -144,25 +151,35 @@ class Curvature:
         return total
 
     def solution(self, right: FloatArray, accuracy: float) -> FloatArray:
-        """Return ``Hessian^-1 right`` (K, p), up to a residual of this share of the right-hand side."""
-        size = right.size
-        product = LinearOperator((size, size), matvec=self._product, dtype=np.float64)
-        inverse = LinearOperator(
-            (size, size),
-            matvec=lambda flat: (self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1),
-            dtype=np.float64,
-        )
-        found, _ = cg(product, right.reshape(-1), rtol=accuracy, maxiter=_MOST, M=inverse)
-        return self.objective.within(found.reshape(self.shape))
+        """Return ``Hessian^-1 right`` (K, p) by conjugate gradients.
 
-    def _product(self, flat: FloatArray) -> FloatArray:
+        They end with a residual of this share of the right-hand side, or where there is no curvature left.
+        """
+        found, residual = np.zeros_like(right), right
+        direction, former = np.zeros_like(right), 1.0
+        enough = accuracy * float(np.linalg.norm(right))
+        for _ in range(_MOST):
+            if float(np.linalg.norm(residual)) <= enough:
+                break
+            steepest = (self._inverses @ residual[:, :, None])[:, :, 0]
+            size = float(np.vdot(residual, steepest))
+            direction = steepest + size / former * direction
+            bent = self._product(direction)
+            curvature = float(np.vdot(direction, bent))
+            if not curvature > 0:
+                break
+            found, residual = found + size / curvature * direction, residual - size / curvature * bent
+            former = size
+        return self.objective.within(found)
+
+    def _product(self, direction: FloatArray) -> FloatArray:
         own, self.n_products = self.objective, self.n_products + 1
-        direction = own.within(flat.reshape(self.shape))
+        direction = own.within(direction)
         total = own.ridge * direction
         for piece, bent in self._bent:
             design = own.design[piece]
             total += (own.weights[piece] * bent(predictors(design, direction)).T) @ design
-        return np.asarray(total if own.kept is None else total @ own.kept).reshape(-1)
+        return np.asarray(total if own.kept is None else total @ own.kept)
 
 
 def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> None:

@@ -12,6 +12,7 @@ from batch2online._types import FloatArray
 from batch2online.methods.linear_losses import expansion
 from batch2online.methods.linear_losses.expansion_state import AnchoredSample
 from batch2online.methods.linear_losses.losses.base import PredictorLoss
+from batch2online.methods.linear_losses.newton import predictors
 from batch2online.methods.linear_losses.sketch import AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
@@ -250,10 +251,12 @@ class LinearLossProblem(Problem):
 
     def _moved_predictions(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
         """Return the share of predicted classes that changed, or the root mean square change of numbers."""
-        points, weights = data.coreset.points, data.coreset.weights
-        if not len(points):
+        sample = data.sketch.in_full()
+        design, weights = sample.anchored.design, _unbalanced(sample)
+        if not len(design):
             return {}
-        before, after = (model.predictors(points) for model in (old, new))
+        inner = (sample.frame.inner(model.coefficients, model.intercepts) for model in (old, new))
+        before, after = (predictors(design, theta) for theta in inner)
         if not self.loss.has_classes:
             change = np.square(self.loss.mean(after) - self.loss.mean(before))
             return {"prediction_change": math.sqrt(np.average(change, weights=weights))}
@@ -314,11 +317,14 @@ def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> Flo
 
 def _moved_coefficients(old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
     """Return the coefficients that moved most, times the spread of their columns, and the classes that they are of."""
-    points, weights = data.coreset.points, data.coreset.weights
-    if old.coefficients.shape != new.coefficients.shape or old.classes != new.classes or not len(points):
+    sample = data.sketch.in_full()
+    rows, frame = sample.anchored, sample.frame
+    if old.coefficients.shape != new.coefficients.shape or old.classes != new.classes or not len(rows.y):
         return {}
-    mean = np.average(points, axis=0, weights=weights)
-    spreads = np.sqrt(np.average(np.square(points - mean), axis=0, weights=weights))
+    columns, weights = rows.design.T[int(frame.intercept) :], _unbalanced(sample)
+    shares = weights / weights.sum()
+    centred = columns - (columns @ shares)[:, None]
+    spreads = frame.scale * np.sqrt(np.square(centred, out=centred) @ shares)
     changes = np.abs(new.coefficients - old.coefficients) * spreads
     each = np.arange(changes.shape[1])
     of = changes.argmax(axis=0)  # the class in which the coefficient of a column moved most
@@ -327,6 +333,12 @@ def _moved_coefficients(old: LinearPredictor, new: LinearPredictor, data: Snapsh
         return {"coefficients": found}
     classes = new.classes[1:] if len(new.coefficients) == 1 else new.classes
     return {"coefficients": found, "coefficient_classes": tuple(float(classes[of[j]]) for j, _, _ in found)}
+
+
+def _unbalanced(sample: AnchoredSample) -> FloatArray:
+    """Return the weights of the rows of a coreset without those of balanced classes."""
+    rows = sample.anchored
+    return rows.weights / np.array(sample.factors)[rows.y.astype(np.int64)] if sample.factors else rows.weights
 
 
 def _factors(model: LinearPredictor) -> FloatArray:

@@ -238,7 +238,7 @@ class AnchoredSketch(AntitoneSketch):
             here, multipliers = self.anchors.placed(rows, weights), weights / rows.weights
             del rows, weights  # they are not small, and what follows takes memory as well
             total = (self.totals.weight, self.totals.effective_rows)
-            self._remembered = (self.anchors, self.anchors.in_full(here, multipliers, total))
+            self._remembered = (self.anchors, self.anchors.in_full(here, multipliers, total, self.is_complete))
         return self._remembered[1]
 
     def _merge(self, other: Any) -> None:

@@ -36,7 +36,7 @@ _ACCURACY = 1e-10
 """Accuracy of a solution, as a share of the cost of the best constant model."""
 
 _ENOUGH = 1e-6
-"""Accuracy if the coreset does not hold all rows and the loss is smooth: the last step squares it."""
+"""Accuracy if the loss is smooth: the last step squares it, or takes a hundredth of it where it is inexact."""
 
 _ROUGH = 1e-4
 """Accuracy of the plain problem while it only serves to judge other orders."""
@@ -102,12 +102,12 @@ def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, is
         sample = sample._replace(kept=kept)
         current = current if current is None or kept is None else current @ kept.T
     others = [] if current is None else [current]
-    accuracy = _ACCURACY if is_complete or sample.loss.has_scale else _ENOUGH
+    accuracy = _ACCURACY if sample.loss.has_scale else _ENOUGH
     if current is not None and not is_complete and not penalty.has_absolute_values:
         known = _continued(sample, penalty, min(order or 2, sample.sums.n_orders - 1), current, accuracy)
         if known is not None:
             return known
-    rough = _ROUGH if accuracy == _ENOUGH else accuracy
+    rough = _ROUGH if accuracy == _ENOUGH and not is_complete else accuracy
     plain = _solved(sample, penalty, 0, [_constant(sample), *others], rough)
     assert plain is not None  # losses are not negative
     if is_complete:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss, Scale, pieces
@@ -34,7 +34,7 @@ class Logistic(PredictorLoss):
 
     def probabilities(self, eta: FloatArray) -> FloatArray:
         """Return the probability of the second class (n, 1), or of all classes (n, K)."""
-        return np.asarray(expit(eta) if eta.shape[1] == 1 else softmax(eta, axis=1))
+        return np.asarray(expit(eta)) if eta.shape[1] == 1 else _shares(eta)[0]
 
     def gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         found = self.probabilities(eta)
@@ -90,11 +90,17 @@ class Logistic(PredictorLoss):
 
 def _of_many(eta: FloatArray, y: IntArray) -> Local:
     """Return the loss of K classes and its derivatives at predictors (n, K), with one exponential per predictor."""
-    rows, top = np.arange(len(eta)), eta.max(axis=1)
-    found = np.exp(eta - top[:, None])
-    total = found.sum(axis=1)
+    rows, (found, top, total) = np.arange(len(eta)), _shares(eta)
     values = np.log(total) + (top - eta[rows, y])
-    found /= total[:, None]
     hessian = found * (1 - found)
     found[rows, y] -= 1.0
     return values, found, hessian
+
+
+def _shares(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the softmax (n, K) of predictors, the largest of each row, and the sum of exponentials relative to it."""
+    top = eta.max(axis=1)
+    found = np.exp(eta - top[:, None])
+    total = found.sum(axis=1)
+    found /= total[:, None]
+    return found, top, total
