@@ -8,8 +8,7 @@ fail on rare classes, gradient norms alone on classes that are nearly separable.
 fit of the pilot model, or of the rows since if these are larger: rows of a new kind cannot take the whole coreset.
 
 Few rows are kept, and the score of a row costs more than its loss. So rows are first filtered by an upper bound of
-their score, by :math:`|z W| \le \sum_j |z_j| |W_j|` and :math:`|z W|^2 \le \lambda \sum_j z_j^2 |W_j|^2`, where
-:math:`\lambda` is a bound of the eigenvalues of the rows of W scaled to norm one. Means are those of one row in 61.
+their score, :math:`|z W| \le \sum_j |z_j| |W_j|`, and means are those of one row in 61.
 """
 
 from __future__ import annotations
@@ -36,9 +35,6 @@ from batch2online.sketches.pilot_scores import GRADIENT, LEVERAGE, UNIFORM
 
 _AT_ONCE = 1_024
 """Number of rows whose scores are computed at a time, to save memory."""
-
-_ROUNDING = 1 + 1e-9
-"""Bounds of scores exceed them by this factor, whatever rounding does."""
 
 _EVERY = 61
 """Means are those of rows whose ids are multiples of this prime, which no period of the data shares."""
@@ -139,14 +135,10 @@ class PilotModel:
         if not self.has_model:
             return np.ones(len(design))
         reach, n = np.sqrt(np.vecdot(self.whitening, self.whitening)), len(design)
-        scaled = self.whitening / reach[:, None]
-        most = float(np.abs(scaled @ scaled.T).sum(axis=1).max()) * _ROUNDING  # at least the largest eigenvalue
-        leverage = np.empty(n)
+        lengths = np.empty(n)
         for piece in (slice(start, start + _AT_ONCE) for start in range(0, n, _AT_ONCE)):
-            sizes = np.abs(design[piece].T)
-            lengths = reach @ sizes
-            leverage[piece] = np.minimum(lengths * lengths, most * (reach**2 @ np.square(sizes, out=sizes)))
-        return self._balanced(self._mixed(leverage, np.sqrt(leverage) * self._steepness(gradient)), y)
+            lengths[piece] = reach @ np.abs(design[piece].T)
+        return self._balanced(self._mixed(lengths * lengths, lengths * self._steepness(gradient)), y)
 
     def _balanced(self, values: FloatArray, y: FloatArray) -> FloatArray:
         return values * self.factors[y.astype(np.int64)] if self.factors.size else values
