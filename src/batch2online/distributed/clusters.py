@@ -23,7 +23,7 @@ from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.distributed import running
 from batch2online.history import History
 from batch2online.methods.clustering import problem
-from batch2online.methods.clustering.race import Race, Search, distances, exponentials, race_keys
+from batch2online.methods.clustering.race import Race, RowSearch, distances, exponentials, race_keys
 from batch2online.methods.clustering.sketch import (
     AssignedStatistics,
     ClusteringSketch,
@@ -113,7 +113,7 @@ def entered(pieces: list[Rows], shell: Any, last_id: int) -> Entrants:
 def winner(entrants: Entrants, stage: int, seeds: Rows) -> Rows | None:
     """Return the row that wins this stage against the seeds, among these rows."""
     race, past = entrants.race, entrants.past
-    search = Search(past, race.k, race.z, race.seed)
+    search = RowSearch(past, race.k, race.z, race.seed)
     _, position = race.winner(stage, tuple(seeds.ids.tolist()), seeds.points, search)
     return None if position < 0 else past.at(np.array([position]))
 

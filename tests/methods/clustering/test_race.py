@@ -20,7 +20,7 @@ from batch2online import sampling
 from batch2online.history import History
 from batch2online.methods import scores
 from batch2online.methods.clustering import race
-from batch2online.methods.clustering.race import Race, Search, exponentials
+from batch2online.methods.clustering.race import Race, RowSearch, exponentials
 from batch2online.methods.clustering.sketch import drawn_seeds
 from batch2online.rows import Rows
 
@@ -231,13 +231,13 @@ def test_rows_are_searched_once_for_the_same_seeds():
     X = np.tile(np.random.default_rng(0).normal(size=(3, 2)), (700, 1))
     history, searched = History(10_000, 2, 0), []
     history = history.append(rows_of(X, np.ones(len(X))))
-    losses = Search._losses
+    losses = RowSearch._losses
 
     def counted(self, block, rows, seeds):
         searched.append(len(rows))
         return losses(self, block, rows, seeds)
 
-    with patch.object(Search, "_losses", counted):
+    with patch.object(RowSearch, "_losses", counted):
         runs, seeds = Race(5, 2.0, 1).updated(history).run(history)
         assert len(seeds) == 3
         assert searched == [len(X)]

@@ -295,7 +295,7 @@ class Race:
         race, chosen = self, Rows.empty(history.width, history.n_targets)
         positions: list[int] = []
         first = self._first_candidates(history) if self.rows else []
-        search = Search(history, self.k, self.z, self.seed)
+        search = RowSearch(history, self.k, self.z, self.seed)
         for stage, first_rows in enumerate(first):
             race, position = race.winner(stage, tuple(positions), chosen.points, search, first_rows)
             if position < 0:
@@ -312,7 +312,7 @@ class Race:
         return [rows[start:stop] for start, stop in pairwise(ends)]
 
     def winner(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, search: Search, first_rows: Rows | None = None
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, search: RowSearch, first_rows: Rows | None = None
     ) -> tuple[Race, int]:
         """Return the race, with what it has found, and the position of the winner of a stage, -1 if there is none.
 
@@ -366,7 +366,7 @@ class Race:
             return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
 
 
-class Search:
+class RowSearch:
     """Search of all rows for the winners of stages that candidates do not decide, one pass for several stages.
 
     Distances to the seeds so far are upper bounds of those to more seeds, so keys only rise. A pass lists the rows of
