@@ -650,7 +650,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             read, engine = self._reader, self._stream
             values = read.getter(x)
             if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
-                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target(y)
+                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.codes[y]
                 with engine.lock:
                     if self._stream is engine and self._owner is None and engine.append_one(values, target):
                         return self

@@ -206,7 +206,7 @@ class RowReader:
         self.getter: Callable[[Any], Any] = (
             _list_or_tuple if names is None else itemgetter(*names) if width > 1 else _SingleGetter(names[0])
         )
-        self.codes: dict[Any, tuple[float, ...]] = {}
+        self.codes: dict[Any, tuple[float, ...]] = {None: ()} if n_targets == 0 else {}
         self.plan: LinearPlan | None = None
         self._format = f"{width}d"
 
@@ -234,10 +234,6 @@ class RowReader:
             if type(found) is float:  # numbers of NumPy have precisions of their own
                 return found, plan
         return None
-
-    def target(self, y: Any) -> tuple[float, ...]:
-        """Return the target of a row that has no plain number for one: that of a known label, or none at all."""
-        return () if self.n_targets == 0 else self.codes[y]
 
 
 def _list_or_tuple(x: Any) -> Any:
