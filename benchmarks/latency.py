@@ -1,18 +1,17 @@
 """How long a call of ``learn_one`` takes: in a tight loop, and with rows that come at a rate, beside River.
 
 ``python -m benchmarks.latency`` measures every estimator with and without ``background=True`` on the same rows of 10
-columns, and writes ``latency.json`` beside this file. Options: ``--rows`` of the tight loop, ``--paced`` rows that come
-at ``--rate`` a second. Times are those of the caller's clock and, in columns called "own", of its processor: a machine
-that does other work as well delays the first, not the second. Learners take turns of 10,000 rows, so that they share
-what disturbs them.
+columns, and writes ``results/latency.json``; ``python -m benchmarks.suite --pages`` then draws the figure and writes
+the table of docs/benchmarks.md. Options: ``--rows`` of the tight loop, ``--paced`` rows that come at ``--rate`` a
+second. Times are those of the caller's clock and, in columns called "own", of its processor: a machine that does other
+work as well delays the first, not the second. Learners take turns of 10,000 rows, so that they share what disturbs
+them.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,10 +23,13 @@ from river import cluster, linear_model
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from benchmarks.suite.stored import provenance
+from benchmarks.suite import stored
+from benchmarks.suite.study import Study
 
 TURN = 10_000
-RESULTS = Path(__file__).with_suffix(".json")
+COLUMNS = ("p50", "p99", "p99.9", "longest", "own longest")
+"""Columns of the table: quantities of a summary, in milliseconds."""
+
 
 OURS: dict[str, Callable[..., Any]] = {
     "regression": OnlineRegression,
@@ -117,24 +119,46 @@ def show(name: str, how: str, found: dict[str, dict[str, Any]]) -> None:
         print(f"{name:24} {how:8} {kind:11} {numbers} ms", flush=True)
 
 
+def study(found: dict[str, dict[str, dict[str, Any]]], counts: dict[str, Any]) -> Study:
+    """Return the table and the curves of what was measured, by how rows come, by estimator and by learner."""
+    measured = [
+        (how, name, kind, row)
+        for how, by_name in found.items()
+        for name, by_kind in by_name.items()
+        for kind, row in by_kind.items()
+    ]
+    records = [
+        {"estimator": name, "rows come": how, "refits": kind} | {column: 1e3 * row[column] for column in COLUMNS}
+        for how, name, kind, row in measured
+    ]
+    curves = [{"rows": how, "estimator": name, "refits": kind} | row for how, name, kind, row in measured]
+    text = (
+        f"Milliseconds of a call of `learn_one`, rows of 10 columns: {counts['tight']:,} in a tight loop, and "
+        f"{counts['paced']:,} that come at {counts['paced_rows_per_second']:,.0f} a second. *Own* is the processor "
+        "time of the caller's thread; in a tight loop, a call also waits for a refit that is due and has not ended."
+    )
+    heads = ["estimator", "rows come", "refits", *COLUMNS]
+    return Study("", text, heads, records, formats=dict.fromkeys(COLUMNS, ".3f"), curves=curves)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--paced", type=int, default=20_000)
+    parser.add_argument("--paced", type=int, default=10_000)
     parser.add_argument("--rate", type=float, default=1_000.0)
     parser.add_argument("--only", nargs="*", default=list(OURS))
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=stored.FOLDER)
     options = parser.parse_args()
-    stored: dict[str, Any] = provenance(" ".join(["python -m benchmarks.latency", *sys.argv[1:]])) | {"unit": "seconds"}
+    origin = stored.provenance(" ".join(["python -m benchmarks.latency", *sys.argv[1:]]))
     counts = {"tight": options.rows, "paced": options.paced, "paced_rows_per_second": options.rate}
-    stored |= {"rows": counts, "load": [os.getloadavg()[0]], "tight": {}, "paced": {}}
+    found: dict[str, dict[str, Any]] = {"tight": {}, "paced": {}}
     for name in options.only:
         for how, n, rate in (("tight", options.rows, None), ("paced", options.paced, options.rate)):
             if n:
-                stored[how][name] = measure(name, n, rate)
-                show(name, how, stored[how][name])
-    stored["load"].append(os.getloadavg()[0])
-    options.out.write_text(json.dumps(stored, indent=1) + "\n")
+                found[how][name] = measure(name, n, rate)
+                show(name, how, found[how][name])
+    options.out.mkdir(parents=True, exist_ok=True)
+    stored.write(options.out, "latency", origin | {"tables": [study(found, counts).record()]})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The figures of the pages: the comparison with refits of README.md, and growth, one file for each quantity."""
+"""The figures of the pages: comparison with refits of README.md, growth, one file for each quantity, latency."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from batch2online.evaluate import theorem_plots
 STYLE = {"svg.hashsalt": "batch2online", "font.size": 9, "svg.fonttype": "none"}
 COLOURS = {"regression": "#0072b2", "lowrank": "#d55e00", "clustering": "#009e73"}
 THEOREMS = "theorem-"
+BESIDE_RESULTS = ("growth", "latency")
+"""Beginnings of the names of figures in the folder of the results."""
+
 PANELS = {"seconds": ("processor time, s", 1.0), "bytes": ("peak memory, MB", 1e-6)}
 
 
@@ -40,16 +43,18 @@ def figures(results: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]
     found = {file_of(curve["axis"]): [c for c in growth if c["axis"] == curve["axis"]] for curve in growth}
     if "nightly_refits" in results:
         found["compare.svg"] = results["nightly_refits"]["tables"][0]["curves"]
+    if "latency" in results:
+        found["latency.svg"] = results["latency"]["tables"][0]["curves"]
     for name, (table, _) in theorem_plots.FIGURES.items():
         if f"theorems_{table}" in results:
             found[f"{THEOREMS}{name}.svg"] = results[f"theorems_{table}"]["tables"][0]["curves"]
     return found
 
 
-def draw_all(results: dict[str, dict[str, Any]], folder: Path, growth: Path) -> None:
-    """Draw the figures that are missing or show other numbers, those of growth into a folder of their own."""
+def draw_all(results: dict[str, dict[str, Any]], folder: Path, beside: Path) -> None:
+    """Draw the figures that are missing or show other numbers, some of them into the folder of the results."""
     for name, curves in figures(results).items():
-        path = (growth if name.startswith("growth") else folder) / name
+        path = (beside if name.startswith(BESIDE_RESULTS) else folder) / name
         if not path.exists() or digest(curves) not in path.read_text(encoding="utf-8"):
             drawing(name)(curves, path)
 
@@ -58,7 +63,7 @@ def drawing(name: str) -> Callable[[list[dict[str, Any]], Path], None]:
     """The function that draws a file."""
     if name.startswith(THEOREMS):
         return lambda curves, path: draw_theorem(name.removeprefix(THEOREMS).removesuffix(".svg"), curves, path)
-    return draw_comparison if name == "compare.svg" else draw
+    return {"compare.svg": draw_comparison, "latency.svg": draw_latency}.get(name, draw)
 
 
 def draw_theorem(name: str, curves: list[dict[str, Any]], path: Path) -> None:
@@ -121,3 +126,41 @@ def draw_comparison(curves: list[dict[str, Any]], path: Path) -> None:
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(path, metadata={"Date": None, "Description": digest(curves)})
+
+
+REFITS = {"foreground": "#d55e00", "background": "#0072b2", "River": "#777777"}
+DASHES = {"tight": "-", "paced": (0, (3, 1))}
+
+
+def draw_latency(curves: list[dict[str, Any]], path: Path) -> None:
+    """One panel an estimator: the share of calls that take longer, dashed where rows come at a rate."""
+    names = list(dict.fromkeys(curve["estimator"] for curve in curves))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 1 + 2.4 * -(-len(names) // 3)), layout="constrained")
+        FigureCanvasSVG(figure)
+        panels = figure.subplots(-(-len(names) // 3), 3, squeeze=False, sharex=True, sharey=True).flat
+        for panel, name in zip(panels, names, strict=False):
+            for curve in (each for each in curves if each["estimator"] == name):
+                seconds, shares = _shares_above(curve)
+                label = f"{curve['refits']}, {curve['rows']}"
+                colour, dashes = REFITS[curve["refits"]], DASHES[curve["rows"]]
+                panel.step(seconds, shares, where="post", color=colour, linestyle=dashes, label=label)
+            panel.set(xscale="log", yscale="log", xlabel="seconds", ylabel="calls that take longer", title=name)
+            panel.grid(alpha=0.3)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        figure.savefig(path, metadata={"Date": None, "Description": digest(curves)})
+
+
+def _shares_above(curve: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """The edges of a histogram up to the longest call, and the share of the calls beyond each.
+
+    >>> _shares_above({"histogram": [3, 1, 0], "histogram_log10_seconds": [-3, -2, -1, 0]})
+    ([0.001, 0.01], [1.0, 0.25])
+    """
+    counts = curve["histogram"]
+    beyond = [sum(counts[place:]) / sum(counts) for place in range(len(counts))]
+    pairs = [
+        (10.0**edge, share) for edge, share in zip(curve["histogram_log10_seconds"], beyond, strict=False) if share
+    ]
+    return [edge for edge, _ in pairs], [share for _, share in pairs]

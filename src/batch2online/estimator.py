@@ -27,7 +27,7 @@ from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
-from batch2online.input import PreparedRow, PreparedRows, RowReader
+from batch2online.input import LinearPlan, PreparedRow, PreparedRows, RowReader
 from batch2online.quality import Baseline, ClassBaseline
 from batch2online.reasons import explained
 from batch2online.record import Averages, Handful
@@ -650,7 +650,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             read, engine = self._reader, self._stream
             values = read.getter(x)
             if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
-                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target(y)
+                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.codes[y]
                 with engine.lock:
                     if self._stream is engine and self._owner is None and engine.append_one(values, target):
                         return self
@@ -775,6 +775,24 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             except Exception:  # no reader yet, or an invalid value: again, with clear errors
                 pass
         return np.asarray(self._values_of(x), dtype=np.float64)
+
+    def _plain_predictor(self, x: Any) -> tuple[float, LinearPlan] | None:
+        """Return the linear predictor of one row of Python numbers, and its plan; None if there is none or on errors.
+
+        The plan is that of the current model; readers in other threads may replace it by one for their model.
+        """
+        try:
+            read, state = self._reader, self._stream.learner.current
+            found = read.predictor(x, state)
+            if found is None and type(x) is not np.ndarray and state.has_model and state.ordered:
+                read.plan = self._new_plan(state)
+            return found
+        except Exception:  # no row yet, no reader, no mapping, or an invalid value
+            return None
+
+    def _new_plan(self, state: Any) -> LinearPlan | None:
+        """Return the linear predictor of the current model in Python numbers; None if it is another kind of model."""
+        return None
 
     def _reader_of_names(self) -> RowReader:
         reader: RowReader | None = self.__dict__.get("_reader")

@@ -73,7 +73,7 @@ def test_measured_tables_are_what_the_stored_results_give(page, results):
         assert text.count("<!-- results:") == text.count(page.END)
         places += page.PLACE.findall(text)
     assert len(places) == len(set(places))
-    assert {name for name, _ in places} <= {"speed", "nightly"} | files("studies")
+    assert {name for name, _ in places} <= {"speed", "nightly", "latency"} | files("studies")
     whole = (ROOT / "benchmarks" / "results" / "README.md").read_text(encoding="utf-8")
     assert whole == page.every_table(results), "benchmarks/results/README.md: run `make docs-tables`"
 
@@ -105,7 +105,7 @@ def test_measured_tables_stand_between_marks(page):
 
 def test_stored_results_name_command_commit_and_date(results):
     for name, result in results.items():
-        assert result["command"].startswith(("python -m benchmarks.suite", "python -m benchmarks.nightly")), name
+        assert re.match(r"python -m benchmarks\.(suite|nightly|latency)\b", result["command"]), name
         assert re.fullmatch("[0-9a-f]{40}", result["commit"]), name
         assert date.fromisoformat(result["date"]) <= datetime.now(UTC).date(), name
         assert {"processor", "cores", "python", "busy"} <= set(result["machine"]), name
@@ -114,7 +114,7 @@ def test_stored_results_name_command_commit_and_date(results):
 def test_figures_show_the_stored_results(page, results):
     plots = import_module("benchmarks.suite.plots")
     for name, curves in plots.figures(results).items():
-        folder = "benchmarks/results" if name.startswith("growth") else "docs"
+        folder = "benchmarks/results" if name.startswith(plots.BESIDE_RESULTS) else "docs"
         assert plots.digest(curves) in (ROOT / folder / name).read_text(encoding="utf-8"), name
 
 

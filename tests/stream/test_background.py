@@ -195,7 +195,10 @@ def by_the_rule(model, X, y):
 def test_models_and_losses_are_those_that_the_rule_says(settings, data):
     X, y = data
     expected, events = by_the_rule(OnlineRegression(random_state=3, **settings), X, y)
-    model = learned(new("regression", **settings), data, [0, 100, 333, N])
+    rng = np.random.default_rng(len(events))
+    cuts = [0, *np.unique(rng.integers(1, N, size=12)).tolist(), N]
+    with delayed(len(events)):
+        model = learned(new("regression", **settings), data, cuts)
     assert len(events) > 3
     assert [(event.at, event.fitted_at) for event in model.changes_] == [(e.at, e.fitted_at) for e in events]
     assert all(event.at - event.fitted_at == math.ceil(event.fitted_at / 20) for event in model.changes_)

@@ -51,3 +51,34 @@ def test_weights_of_classes_count_row_by_row():
     for row, label in zip(X.tolist(), y, strict=True):
         one.learn_one(row, label)
     assert np.array_equal(one.coef_, whole.partial_fit(X, y).coef_)
+
+
+def test_single_rows_follow_the_current_model_and_its_labels():
+    """Rows of Python numbers are predicted from a copy of the coefficients: it is that of the current model."""
+    y = labels("str")
+    model = OnlineClassifier(random_state=0)
+    for place, (row, label) in enumerate(zip(X, y, strict=True)):
+        model.learn_one(row.tolist(), "a third one" if place == 200 else label)
+        if place > 40:
+            shares = model.predict_proba(row[None])[0]
+            np.testing.assert_allclose(list(model.predict_proba_one(row.tolist()).values()), shares, rtol=1e-12)
+    assert model.n_changes_ > 1
+    assert len(model.predict_proba_one(X[0].tolist())) == 3
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200, "text", None, 1j])
+def test_single_rows_with_invalid_values_are_refused_after_valid_ones(value):
+    model, names = OnlineClassifier(random_state=0), [f"x{j}" for j in range(X.shape[1])]
+    for row, label in zip(X.tolist(), labels("str"), strict=True):
+        model.learn_one(dict(zip(names, row, strict=True)), label)
+    valid = dict(zip(names, X[0].tolist(), strict=True))
+    for _ in range(2):
+        expected = model.predict_proba_one(valid)
+    with pytest.raises((TypeError, ValueError)):
+        model.predict_proba_one(valid | {"x0": value})
+    with pytest.raises((KeyError, ValueError)):
+        model.predict_proba_one(valid | {"further": 1.0})
+    assert model.predict_proba_one(valid) == expected
+    single = {name: np.float32(each) for name, each in valid.items()}
+    exact = model.predict_proba_one(np.array(list(single.values()), dtype=np.float64))
+    np.testing.assert_allclose(list(model.predict_proba_one(single).values()), list(exact.values()), rtol=1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import exp
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import ClassifierMixin
 from batch2online._types import FloatArray
 from batch2online.estimator import Trusted, check_plain
 from batch2online.headline import Metrics, classification_quality
-from batch2online.input import PreparedRow, PreparedRows
+from batch2online.input import LinearPlan, PreparedRow, PreparedRows
 from batch2online.labels import Labelled, Labels
 from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor, default_refresh
@@ -25,6 +26,9 @@ from batch2online.refresh import Policy
 from batch2online.schema import check_value
 from batch2online.stream import Stream
 from batch2online.validation import check_weights
+
+_LARGEST_EXPONENT = 700.0
+"""Below the logarithm of the largest number."""
 
 
 def _sorted_codes(engine: Stream) -> list[float]:
@@ -309,6 +313,22 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Probabilities of labels for one row: a mapping of column names to values, or a sequence of values."""
+        found = self._plain_predictor(x)
+        if found is None or found[0] < -_LARGEST_EXPONENT:
+            return self._predict_proba_one(x)
+        share, plan = 1 / (1 + exp(-found[0])), found[1]
+        first, second = plan.labels
+        return {first: share, second: 1 - share} if plan.is_swapped else {first: 1 - share, second: share}
+
+    def _new_plan(self, state: Any) -> LinearPlan | None:
+        model, labels = state.model, state.problem.labels
+        if not len(model.classes) == len(labels) == 2:
+            return None
+        is_swapped = labels[model.classes[0]] != min(labels.values())
+        known = model.coefficients[0].tolist(), float(model.intercepts[0]), tuple(sorted(labels.values()))
+        return LinearPlan(model, state.problem, *known, is_swapped)
+
+    def _predict_proba_one(self, x: Any) -> dict[Any, float]:
         engine, row = self._check_fitted(), self._row_of(x)
         model, labels = engine.current.model, engine.problem.labels
         if len(model.classes) == len(labels) == 2:
