@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.headline import Metrics, mean_loss, regression_quality
-from batch2online.input import flattened
+from batch2online.input import LinearPlan, flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.threads import one_thread
@@ -294,12 +294,18 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, or a sequence of values."""
+        found = self._plain_predictor(x)
+        if found is not None:
+            return found[0]
         engine = self._check_fitted()
-        model, row = engine.model, self._row_of(x)
-        if type(model) is LinearModel and engine.flat_targets:
-            return float(model.coefficients[0].dot(row) + model.intercepts[0])
-        predictions = _predictions(engine, row[None])[0]
+        predictions = _predictions(engine, self._row_of(x)[None])[0]
         return float(predictions[0]) if engine.flat_targets else predictions
+
+    def _new_plan(self, state: Any) -> LinearPlan | None:
+        model = state.model
+        if type(model) is not LinearModel or len(model.intercepts) != 1 or not self._check_fitted().flat_targets:
+            return None
+        return LinearPlan(model, state.problem, model.coefficients[0].tolist(), float(model.intercepts[0]))
 
     @property
     def epsilon_(self) -> float:
