@@ -36,8 +36,8 @@ _SHORT, _LONG = 5, 50
 _GAIN = 3e-4
 _SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
 _VANISHING, _TINY = 1e-280, 1e-300
-_FEW_STARTS = 3
-_CROWDED = 8
+_FEW_STARTS, _CROWDED = 3, 8
+"""New starts of a search; one where there are at most so many points for each center: more would find little."""
 _START_CENTERS = 20
 """Centers of all new starts beside current centers."""
 _JUDGED, _JUDGED_PER_CENTER = 4_000, 100
