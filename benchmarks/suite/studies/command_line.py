@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -53,18 +52,27 @@ def measure(form: Form) -> Iterator[Study]:
     yield Study("The command line", TEXT, columns, records, formats=formats)
 
 
+LAUNCH = """
+import os, subprocess, sys
+_, status, usage = os.wait4(subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL).pid, 0)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def measured(arguments: list[str], path: Path) -> tuple[float, float]:
-    """Processor time in seconds and peak memory in MB of a process that reads the file on its standard input."""
+    """Processor time in seconds and peak memory in MB of a process that reads the file on its standard input.
+
+    A process inherits the peak memory of the one that starts it, which is a small one here.
+    """
+    command = [sys.executable, "-c", LAUNCH, sys.executable, *arguments]
     with path.open("rb") as file:
-        process = subprocess.Popen([sys.executable, *arguments], stdin=file, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+        seconds, memory = subprocess.run(command, stdin=file, capture_output=True, check=True).stdout.split()
+    return float(seconds), float(memory)
 
 
 def written(path: Path, n: int) -> Path:
-    """Write a few rows at a time: children inherit the peak memory of their parent."""
+    """Write the rows, a few at a time."""
     rng, names = np.random.default_rng(0), [*(f"x{j}" for j in range(COLUMNS)), "y"]
     with pa.csv.CSVWriter(path, pa.schema([(name, pa.float64()) for name in names])) as writer:
         for start in range(0, n, BLOCK):

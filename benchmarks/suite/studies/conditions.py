@@ -24,7 +24,7 @@ def measure(form: Form) -> Iterator[Study]:
     times = contest(runs, form.repeats)
     first, records = next(iter(times.values())), []
     for (name, timing), X in zip(times.items(), streams.values(), strict=True):
-        kind = "plain" if learned(X).moments.is_plain else "whitened or QR"
+        kind = "plain" if learned(X).sketch.moments.is_plain else "whitened or QR"
         figures: dict[str, Any] = {"ns a row": round(timing.per_row * 1e9), "times": float(timing / first)}
         records.append({"condition": name, "coordinates": kind, **figures})
     columns = ["condition", "coordinates", "ns a row", "times"]
