@@ -13,8 +13,7 @@ from dask import config
 import batch2online
 import batch2online.dask as cluster
 from batch2online import OnlineClustering, OnlineRegression
-from batch2online.distributed.fitting import TOGETHER
-from batch2online.distributed.shards import merged
+from batch2online.distributed.shards import TOGETHER, merged
 from benchmarks.scale.rows import CENTERS, CLUSTERS, COEFFICIENTS, COLUMNS, DRAW, NOISE, PARTITION, partitions
 from distributed import Client, LocalCluster
 

@@ -3,8 +3,7 @@
 import pickle
 import time
 
-from batch2online.distributed.fitting import TOGETHER
-from batch2online.distributed.shards import merged
+from batch2online.distributed.shards import TOGETHER, merged
 from benchmarks.scale.measure import new_model
 from benchmarks.scale.rows import DRAW
 

@@ -15,9 +15,8 @@ import pytest
 
 import batch2online.dask as cluster
 from batch2online import OnlineRegression
-from batch2online.distributed.partitions import PartitionError
 from batch2online.distributed.running import ClusterError
-from batch2online.distributed.shards import merged
+from batch2online.distributed.shards import PartitionError, merged
 from dask_cases import BY_SPANS, EXACT, N, X, Y, on_one_machine, rows_of, same, sizes, told, use_spans
 
 

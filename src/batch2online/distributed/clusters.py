@@ -2,25 +2,22 @@
 
 The exponential race takes k rounds. In each, every partition names its own winner against the seeds so far, and the
 best of these is the next seed. One pass for scores and candidates follows, one more for the sums of clusters where
-models are exact. Partitions are first cut anew at multiples of 10,000 ids, so that rows are summed in the same blocks
-as on one machine; only the rows next to a border move.
+models are exact. Partitions begin at multiples of 10,000 ids, so that rows are summed in the same blocks as on one
+machine.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask import delayed
 
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray
 from batch2online.decay import ForwardDecay, weighted_history
-from batch2online.distributed import running
 from batch2online.history import History
 from batch2online.methods.clustering import problem
 from batch2online.methods.clustering.race import Race, RowSearch, distances, exponentials, race_keys
@@ -145,16 +142,12 @@ def block_sums(entrants: Entrants, centers: FloatArray, origin: FloatArray) -> l
 class Rounds:
     """The rounds over rows that stay in the memory of a cluster."""
 
-    def __init__(self, leaves: list[Any], ids: list[tuple[int, int]]) -> None:
-        last_id = max(stop for _, stop in ids) - 1
-        shell, make = delayed(shell_of, pure=False)(leaves[:1]), delayed(entered, pure=False)
-        aligned = [make(pieces, shell, last_id) for pieces in _aligned(leaves, ids)]
-        shell, *self.entrants = running.kept([shell, *aligned])
-        (self.shell,) = running.computed(shell)
-        self.sketch: ClusteringSketch = self.shell._stream.sketch
+    def __init__(self, shell: Any, each: Callable[..., tuple[Any, ...]], ids: tuple[int, int]) -> None:
+        """Take an estimator without rows, a function that runs work on the entrants of each partition, and the ids."""
+        self.shell, self.each, self.ids = shell, each, ids
+        self.sketch: ClusteringSketch = shell._stream.sketch
         if self.sketch.settings.is_adaptive:
-            raise ValueError('epsilon="auto" draws a coreset from rows in one place: give clusters on Dask a number.')
-        self.ids = min(start for start, _ in ids), last_id + 1
+            raise ValueError('epsilon="auto" needs all rows in one place: set a number to find clusters on a cluster.')
 
     def fitted(self) -> Any:
         """Return an estimator of all rows, with a model solved on them."""
@@ -169,16 +162,12 @@ class Rounds:
             shell._stream = stream.append([], replace(stream.problem, exact=False))  # rows are not at hand any more
         return shell
 
-    def _of_each(self, work: Any, *arguments: Any) -> tuple[Any, ...]:
-        do = delayed(work, pure=False)
-        return running.computed(*(do(own, *arguments) for own in self.entrants))
-
     def seeds(self) -> Rows:
         """Return the seeds, in the order in which they are drawn."""
         sketch, seed = self.sketch, self.sketch.settings.seed
         seeds = Rows.empty(*sketch.settings.shape)
         for stage in range(sketch.k):
-            found = [row for row in self._of_each(winner, stage, seeds) if row is not None]
+            found = [row for row in self.each(winner, stage, seeds) if row is not None]
             if not found:
                 break
             rows = Rows.concatenate(found)
@@ -191,7 +180,7 @@ class Rounds:
     def sampled(self) -> ClusteringSketch:
         """Return a sketch that keeps no more than the coreset of all rows."""
         seeds, old = self.seeds(), self.sketch
-        parts: tuple[Sampled, ...] = self._of_each(sampled, old, seeds)
+        parts: tuple[Sampled, ...] = self.each(sampled, old, seeds)
         new = ClusteringSketch(old.settings, old.k, old.z, old.stages, reads_history=False)
         cost, masses = 0.0, np.zeros(len(seeds))
         for own_cost, own_masses, totals in (block for part in parts for block in part.blocks):
@@ -203,21 +192,7 @@ class Rounds:
 
     def block_sums(self, centers: FloatArray, origin: FloatArray) -> Iterator[Sums]:
         """Return the sums of the clusters of all rows, relative to an origin, a block at a time."""
-        return (sums for part in self._of_each(block_sums, centers, origin) for sums in part)
-
-
-def _aligned(leaves: list[Any], ids: list[tuple[int, int]]) -> Iterator[list[Any]]:
-    """Yield the pieces of each partition that begins and ends at a multiple of ``ALIGNED``."""
-    first, last = min(start for start, _ in ids), max(stop for _, stop in ids)
-    inner = {-(-start // ALIGNED) * ALIGNED for start, _ in ids}
-    borders = sorted({first, last} | {border for border in inner if first < border < last})
-    take = delayed(cut, pure=False)
-    for start, stop in pairwise(borders):
-        yield [
-            take(leaf, start, stop)
-            for leaf, (own_start, own_stop) in zip(leaves, ids, strict=True)
-            if own_start < stop and start < own_stop
-        ]
+        return (sums for part in self.each(block_sums, centers, origin) for sums in part)
 
 
 def _bounded(sketch: ClusteringSketch, seeds: Rows, known: AssignedStatistics, parts: tuple[Sampled, ...]) -> Any:

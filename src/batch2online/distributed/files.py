@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from dask import delayed
 
-from batch2online.distributed.fitting import Model, fit_table
-from batch2online.distributed.partitions import PartitionError, Survey, Table, numbered, surveyed
+from batch2online.distributed.fitting import fit_table
+from batch2online.distributed.models import Model
+from batch2online.distributed.partitions import Survey, Table, numbered, surveyed
 from batch2online.distributed.running import Progress, computed
+from batch2online.distributed.shards import PartitionError
 
 Source = tuple[str, int | None]
 """A file, and a row group of it where it has such."""

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 from dask import delayed
 
-from batch2online.distributed import shards
-from batch2online.distributed.clusters import Rounds
+from batch2online.distributed import clusters, running, shards
+from batch2online.distributed.models import Model, check_model, keeps_all_rows, replace_state, template_of, whole_shard
 from batch2online.distributed.partitions import Table, table_of, with_rows
 from batch2online.distributed.running import Progress, computed
-from batch2online.distributed.shards import Piece
+from batch2online.distributed.shards import TOGETHER, Piece
 from batch2online.distributed.spans import learned, spans
-from batch2online.estimator import LEARNED, OnlineEstimator
-from batch2online.methods.any_estimator.estimator import BatchToOnline
-from batch2online.methods.clustering.estimator import OnlineClustering
-from batch2online.methods.clustering.sketch import Clustering
 from batch2online.sampling import seed_from
-from batch2online.state import StreamState
-
-Model = TypeVar("Model", bound=OnlineEstimator)
-
-TOGETHER = 8
-"""Shards that one task merges."""
 
 
 def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progress: Progress | None = None) -> Model:
@@ -54,14 +46,14 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
     >>> fit(OnlineRegression(random_state=0), X, X[:, 0] - X[:, 1]).coef_.round(6).tolist()
     [1.0, -1.0, 0.0]
     """
-    _check_model(model)
+    check_model(model)
     return fit_table(model, table_of(X, y, sample_weight, int(model.first_id)), progress)
 
 
 def fit_table(model: Model, table: Table, progress: Progress | None = None) -> Model:
     """Fit a model to partitions that have their places, and return it."""
-    template = _with_columns(_template(model, seed_from(model.random_state)), table)
-    return _replace_state(model, _root(template, table, progress))
+    template = _with_columns(template_of(model, seed_from(model.random_state)), table)
+    return replace_state(model, _root(template, table, progress))
 
 
 def partial_fit(
@@ -73,30 +65,16 @@ def partial_fit(
     fit on all rows at once; bit for bit if the model has learned whole spans of 250,000 ids. Clustering is an
     exception: its rows stay in the cluster, so the model continues with its coreset alone.
     """
-    _check_model(model)
+    check_model(model)
     if not model.__sklearn_is_fitted__():
         return fit(model, X, y, sample_weight, progress=progress)
     stream = model._stream
     table = table_of(X, y, sample_weight, model._next_id())
-    template = _template(model, stream.sketch.settings.seed, stream.sketch.pilot == "none")
-    if stream.history is not None and _keeps_all_rows(template):
+    template = template_of(model, stream.sketch.settings.seed, stream.sketch.pilot == "none")
+    if stream.history is not None and keeps_all_rows(template):
         own, (leaves, ids) = list(stream.view().id_ranges), _leaves(template, table)
-        return _replace_state(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
-    return _replace_state(model, _shard_of(model, template).merge(_root(template, table, progress)))
-
-
-def _check_model(model: Any) -> None:
-    if not isinstance(model, OnlineEstimator):
-        raise TypeError(f"model must be an estimator of batch2online, got {type(model).__name__}.")
-
-
-def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
-    """Return an estimator without rows, from which workers create shards with this seed."""
-    template = model._unfitted_copy()
-    template.random_state, template._origin = seed, int(model.first_id) if is_shard else None
-    if model.__sklearn_is_fitted__():
-        template._shard_columns = model._fixed().columns
-    return template
+        return replace_state(model, rounds([delayed(whole_shard(model, template)), *leaves], [*own, *ids]).fitted())
+    return replace_state(model, whole_shard(model, template).merge(_root(template, table, progress)))
 
 
 def _with_columns(template: Any, table: Table) -> Any:
@@ -108,15 +86,6 @@ def _with_columns(template: Any, table: Table) -> Any:
     return template
 
 
-def _shard_of(model: Any, template: Any) -> Any:
-    """Return a shard with the rows of a model."""
-    shard, engine = template._unfitted_copy(), model._stream
-    shard._origin = template._origin
-    shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
-    shard._stream = engine.unordered(int(model.first_id)) if engine.sketch.pilot == "none" else engine
-    return shard
-
-
 def _leaves(template: Any, table: Table) -> tuple[list[Any], list[tuple[int, int]]]:
     """Return the tasks that make a shard of each partition with rows, and the ids of the rows."""
     parts = with_rows(table)
@@ -126,21 +95,13 @@ def _leaves(template: Any, table: Table) -> tuple[list[Any], list[tuple[int, int
 
 def _root(template: Any, table: Table, progress: Progress | None) -> Any:
     """Return one estimator of all rows: a shard, or one with a model already."""
-    if _keeps_all_rows(template):
-        return Rounds(*_leaves(template, table)).fitted()
+    if keeps_all_rows(template):
+        return rounds(*_leaves(template, table)).fitted()
     leaves, pieces = spans(template, table)
     (root,) = computed(tree(leaves), leaves=pieces, progress=progress)
     if len(leaves) == 1 and root._stream.ordered:
         root._stream = root._stream.refit("merged")
     return root
-
-
-def _keeps_all_rows(template: Any) -> bool:
-    """Whether a coreset of clusters is drawn from all rows, and not from those that are kept."""
-    if isinstance(template, BatchToOnline):
-        coreset = template._new_coreset()
-        return isinstance(coreset, Clustering) and coreset.keep_history
-    return isinstance(template, OnlineClustering) and template.history != "coreset"
 
 
 def tree(leaves: list[Any]) -> Any:
@@ -151,9 +112,31 @@ def tree(leaves: list[Any]) -> Any:
     return leaves[0]
 
 
-def _replace_state(model: Model, root: Any) -> Model:
-    """Install everything that was learned in a model, in one step."""
-    fresh: Any = model._unfitted_copy()
-    fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    fresh._stream = root._stream.whole().map(StreamState.without_scores)
-    return model._replace_state(fresh)
+def rounds(leaves: list[Any], ids: list[tuple[int, int]]) -> clusters.Rounds:
+    """Return the rounds of clustering over the rows of these shards, which stay in the memory of the cluster.
+
+    Partitions are cut anew at multiples of ``ALIGNED`` ids; only the rows next to a border move.
+    """
+    ends = min(start for start, _ in ids), max(stop for _, stop in ids)
+    shell, make = delayed(clusters.shell_of, pure=False)(leaves[:1]), delayed(clusters.entered, pure=False)
+    shell, *entrants = running.kept([shell, *(make(pieces, shell, ends[1] - 1) for pieces in _aligned(leaves, ids))])
+
+    def each(work: Any, *arguments: Any) -> tuple[Any, ...]:
+        do = delayed(work, pure=False)
+        return computed(*(do(own, *arguments) for own in entrants))
+
+    return clusters.Rounds(computed(shell)[0], each, ends)
+
+
+def _aligned(leaves: list[Any], ids: list[tuple[int, int]]) -> Iterator[list[Any]]:
+    """Yield the pieces of each partition that begins and ends at a multiple of ``ALIGNED``."""
+    first, last = min(start for start, _ in ids), max(stop for _, stop in ids)
+    inner = {-(-start // clusters.ALIGNED) * clusters.ALIGNED for start, _ in ids}
+    borders = sorted({first, last} | {border for border in inner if first < border < last})
+    take = delayed(clusters.cut, pure=False)
+    for start, stop in pairwise(borders):
+        yield [
+            take(leaf, start, stop)
+            for leaf, (own_start, own_stop) in zip(leaves, ids, strict=True)
+            if own_start < stop and start < own_stop
+        ]

@@ -16,20 +16,7 @@ from dask import delayed
 from dask.delayed import Delayed
 
 from batch2online.distributed.running import computed
-
-
-class PartitionError(ValueError):
-    """A partition that cannot be learned: the message names it, its row and its column."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a partition stands among all: its number, its first row, and its ids."""
-
-    number: int
-    first_row: int
-    first_id: int
-    n_ids: int
+from batch2online.distributed.shards import PartitionError, Place
 
 
 @dataclass(frozen=True)

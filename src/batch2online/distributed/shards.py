@@ -9,9 +9,24 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from batch2online.distributed.partitions import PartitionError, Place
-
 _T = TypeVar("_T")
+
+TOGETHER = 8
+"""Shards that one task merges."""
+
+
+class PartitionError(ValueError):
+    """A partition that cannot be learned: the message names it, its row and its column."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a partition stands among all: its number, its first row, and its ids."""
+
+    number: int
+    first_row: int
+    first_id: int
+    n_ids: int
 
 
 @dataclass(frozen=True)
