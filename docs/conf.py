@@ -65,6 +65,7 @@ autosummary_generate = True
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"
+autodoc_mock_imports = ["pyspark"]  # a large package, whose Java program the documentation does not need
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False

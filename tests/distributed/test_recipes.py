@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -46,26 +45,6 @@ RAY = """
 import ray
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 """
-SPARK = """
-import pandas as pd
-import pyarrow
-from pyspark.sql import SparkSession
-
-inputs = ["a", "b", "c"]
-table = pd.DataFrame(X, columns=inputs).assign(y=y, id=np.arange(N))
-for number, (start, stop) in enumerate(ranges):
-    table[start:stop].to_parquet(f"{sys.argv[1]}/rows-{number}.parquet")
-settings = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.files.openCostInBytes": "200000000",  # a partition for each file
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "700",
-}
-session = functools.reduce(lambda made, one: made.config(*one), settings.items(), SparkSession.builder)
-spark = session.master("local[2]").getOrCreate()
-frame = spark.read.parquet(sys.argv[1])
-"""
-FILTERED = "frame = frame.filter('id != 4321')\n"
 
 
 def recipe(name):
@@ -81,8 +60,7 @@ def run(folder, name, *before, after=AFTER):
     script.write_text("\n".join([BEFORE, *before, recipe(name), after]), encoding="utf-8")
     data = folder / "rows"
     data.mkdir()
-    settings = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "OPENBLAS_NUM_THREADS": "1"}
-    environment = os.environ | settings | {"PYTHONPATH": str(SOURCES)}
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SOURCES)}
     command = [sys.executable, str(script), str(data)]
     return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
 
@@ -93,9 +71,6 @@ def check(done):
 
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed.")
-needs_spark = pytest.mark.skipif(
-    find_spec("pyspark") is None or shutil.which("java") is None, reason="Spark or Java is not installed."
-)
 
 
 @pytest.mark.slow
@@ -116,20 +91,6 @@ def test_ray(tmp_path):
     check(run(tmp_path, "Ray", RAY))
 
 
-@pytest.mark.slow
-@needs_spark
-def test_spark(tmp_path):
-    check(run(tmp_path, "Spark", SPARK))
-
-
-@pytest.mark.slow
-@needs_spark
-def test_spark_with_a_filter_after_the_numbering(tmp_path):
-    done = run(tmp_path, "Spark", SPARK, FILTERED)
-    assert done.returncode != 0
-    assert "has the id 4322, expected 4321: rows were dropped" in done.stdout + done.stderr
-
-
 def test_ids_of_a_shard_must_be_consecutive():
     rows = np.random.default_rng(0).normal(size=(10, 2))
     model = OnlineRegression(random_state=0)
@@ -145,6 +106,6 @@ def test_ids_of_a_shard_must_be_consecutive():
 
 
 def test_the_recipes_need_no_later_python():
-    for name in ("joblib", "concurrent.futures", "Ray", "Spark"):
+    for name in ("joblib", "concurrent.futures", "Ray"):
         assert "batched(" not in recipe(name)
         compile(recipe(name), name, "exec")

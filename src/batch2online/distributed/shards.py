@@ -72,16 +72,16 @@ def located(part: Place, work: Callable[[], _T]) -> _T:
 
 
 def _learned(template: Any, known: Any, given: tuple[Any, Any, Any], piece: Piece) -> Any:
-    shard = _begun(template, piece.start) if known is None else copy.copy(known)
+    shard = begun(template, piece.start) if known is None else copy.copy(known)
     before = 0 if known is None else known._stream.n_seen
     try:
         shard.partial_fit(*_between(*given, piece))
     except Exception:
         if not piece.is_all:
-            _begun(template, piece.place.first_id).partial_fit(*given)  # its error counts the rows of the partition
+            begun(template, piece.place.first_id).partial_fit(*given)  # its error counts the rows of the partition
         raise
     check_count(shard, before + piece.stop - piece.start)
-    return _compact(shard) if piece.ends else shard
+    return compact(shard) if piece.ends else shard
 
 
 def _between(rows: Any, targets: Any, weights: Any, piece: Piece) -> tuple[Any, Any, Any]:
@@ -97,7 +97,7 @@ def _between(rows: Any, targets: Any, weights: Any, piece: Piece) -> tuple[Any, 
     return taken, *(None if values is None else values[own] for values in (targets, weights))
 
 
-def _begun(template: Any, first_id: int) -> Any:
+def begun(template: Any, first_id: int) -> Any:
     shard = template._unfitted_copy()
     shard.first_id = first_id
     return shard
@@ -140,10 +140,10 @@ def merged(*shards: Any) -> Any:
     result = copy.copy(shards[0])
     for shard in shards[1:]:
         result.merge(shard)
-    return _compact(result)
+    return compact(result)
 
 
-def _compact(shard: Any) -> Any:
+def compact(shard: Any) -> Any:
     if not shard._stream.ordered:
         shard._stream = shard._stream.compact()
     return shard
