@@ -62,6 +62,8 @@ def _selection(result: dict[str, Any], selection: str) -> Iterator[str]:
 
 
 def _cells(result: dict[str, Any], which: str) -> Cells:
+    if which == "lines":
+        return speed.line_cells(result["lines"])
     return cells_of(result["tables"][int(which)]) if which.isdigit() else speed.learners(result["tables"][which])
 
 

@@ -119,11 +119,16 @@ def _lines(group: str, lines: list[dict[str, Any]]) -> Iterator[str]:
     title, about = GROUPS.get(group, (group, ""))
     yield f"### {title}\n"
     yield f"{about}\n"
-    heads = ["", "figure", "turns", ""]
-    cells = [[line["text"], figure(line), spread(line), line["note"]] for line in lines]
-    used = [column for column in range(4) if any(row[column] for row in cells)]
-    yield from table([heads[column] for column in used], ([row[column] for column in used] for row in cells))
+    heads, rows = line_cells(lines)
+    used = [column for column in range(1, len(heads)) if any(row[column] for row in rows)]
+    yield from table([heads[column] for column in used], ([row[column] for column in used] for row in rows))
     yield ""
+
+
+def line_cells(lines: list[dict[str, Any]]) -> Cells:
+    """Return the table of these lines."""
+    rows = [[line["group"], line["text"], figure(line), spread(line), line["note"]] for line in lines]
+    return ["group", "comparison", "figure", "turns", "note"], rows
 
 
 def _growth(curves: list[dict[str, Any]]) -> Iterator[str]:
