@@ -175,13 +175,20 @@ class ClassExpansions:
         """Return the weights of rows times those of their classes."""
         return weights * self.factors[y.astype(np.int64)] if self.is_balanced else weights
 
+    def holding(self, weights: FloatArray, y: FloatArray) -> ClassExpansions:
+        """Return the sums whose masses include these rows, which are not expanded yet."""
+        return replace(self, masses=self.masses + self._masses(weights, y)) if self.is_balanced else self
+
+    def _masses(self, weights: FloatArray, y: FloatArray) -> FloatArray:
+        return np.bincount(y.astype(np.int64), weights, minlength=len(self.parts))
+
     def including(self, loss: PredictorLoss, rows: ExpandedRows, local: Local) -> ClassExpansions:
         """Return the sums with these rows, given values and derivatives of their losses."""
         matrix = self.n_orders == 3
         if not self.is_balanced:
             return replace(self, parts=(self.parts[0] + Expansion.of(loss, rows, matrix, local),))
         parts = list(self.parts)
-        masses = np.bincount(rows.y.astype(np.int64), rows.weights, minlength=len(parts))
+        masses = self._masses(rows.weights, rows.y)
         for c in np.flatnonzero(masses).tolist():
             few = np.flatnonzero(rows.y == c)
             own = ExpandedRows(rows.design[few], rows.y[few], rows.weights[few], rows.eta[few], rows.scale)

@@ -85,6 +85,11 @@ class PilotModel:
         return cls(theta, 1.0, none, empty, np.zeros(2), np.zeros(2), 0.0, empty)
 
     @classmethod
+    def unmeasured(cls, theta: FloatArray, scale: float, weight: float) -> PilotModel:
+        """Return the pilot with these parameters, fitted to rows of this weight, that no row was scored by yet."""
+        return replace(cls.nothing(*theta.shape), theta=theta, scale=scale, weight=weight)
+
+    @classmethod
     def of(
         cls, loss: PredictorLoss, theta: FloatArray, rows: ExpandedRows, factors: FloatArray | None = None
     ) -> PilotModel:
@@ -99,6 +104,11 @@ class PilotModel:
         means = np.array([weights @ each / total for each in sizes])
         are_usable = (np.isfinite(means) & (means > 0)).all()
         return replace(draft, means=means if are_usable else np.zeros(2), totals=means * total)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a model at which losses are expanded."""
+        return self.weight > 0
 
     @property
     def has_model(self) -> bool:
@@ -259,6 +269,19 @@ class ExpansionState:
         targets = rows.targets[:, 0]
         return expansion.positions(self.classes, targets) if self.loss.has_classes else targets - self.frame.origin
 
+    def holding(self, rows: Rows, y: FloatArray, words: WordArray) -> tuple[ExpansionState, Candidates]:
+        """Return the state with rows that are not expanded yet, and these as candidates."""
+        one = (np.ones(len(rows)), np.zeros((len(rows), len(self.pilot.theta))))
+        return replace(self, sums=self.sums.holding(rows.weights, y)), self._candidates(rows, words, *one)
+
+    def expanding(self, rows: Rows, words: WordArray) -> tuple[ExpansionState, Candidates]:
+        """Return the state with the expansions of rows that it has held so far, and these as candidates."""
+        new, pilot = self.first(self.loss, self.frame, self.classes, self.sums.is_balanced), self.pilot
+        if pilot.is_set:
+            here = self.placed(rows, rows.weights)
+            new = replace(new, pilot=self.piloted(pilot.theta, pilot.scale, here).pilot)
+        return new.expanded(rows, self.coded(rows), words)
+
     def expanded(
         self, rows: Rows, y: FloatArray, words: WordArray, rate: float = np.inf
     ) -> tuple[ExpansionState, Candidates]:
@@ -328,15 +351,15 @@ class ExpansionState:
 
         If they are all rows, nothing is left of the sums.
         """
-        local = self.loss.expanded(here.eta, here.y, here.scale)
         with_matrix = self.sums.n_orders == 3
         if is_complete:
-            left = Expansion.empty(len(self.pilot.theta), self.frame.n_columns, with_matrix)
+            left, gradients = Expansion.empty(len(self.pilot.theta), self.frame.n_columns, with_matrix), here.eta
         else:
-            left = self.sums.total() - Expansion.of(self.loss, here, with_matrix, local)
+            local = self.loss.expanded(here.eta, here.y, here.scale)
+            left, gradients = self.sums.total() - Expansion.of(self.loss, here, with_matrix, local), local[1]
         factors = tuple(self.sums.factors.tolist()) if self.sums.is_balanced else ()
         known = (self.loss, self.frame, self.classes, here, multipliers, left, *total)
-        return AnchoredSample(*known, local[1], {}, factors)
+        return AnchoredSample(*known, gradients, {}, factors)
 
 
 @storable
@@ -351,6 +374,11 @@ class ScorePerWeight(Statistics):
     total: Weight
     rows: Count
     size: Annotated[float, at_least(1)]
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all rows are kept."""
+        return self.rows <= self.size
 
     def with_rows(self, rows: Rows) -> ScorePerWeight:
         """Return the statistics with these rows."""
@@ -367,7 +395,7 @@ class ScorePerWeight(Statistics):
         return ScorePerWeight(self.total + other.total, self.rows + other.rows, min(self.size, other.size))
 
     def scores(self, rows: Rows) -> FloatArray:
-        if self.rows <= self.size:
+        if self.keeps_all:
             return np.full(len(rows), np.inf)
         return np.asarray(rows.weights * rows.targets[:, SCORE] / self.total)
 
