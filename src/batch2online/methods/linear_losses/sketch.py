@@ -239,7 +239,8 @@ class AnchoredSketch(AntitoneSketch):
         if self.statistics.keeps_all:
             self.anchors = replace(self.anchors, pilot=PilotModel.unmeasured(theta, scale, self.totals.weight))
         else:
-            self.anchors = self.anchors.piloted(theta, scale, self.in_full().anchored)
+            sample = self.in_full()
+            self.anchors = self.anchors.piloted(theta, scale, sample.anchored, sample.moments)
         self._remembered = None
 
     # -- reading, merging -------------------------------------------------------------------------------
