@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -154,25 +155,23 @@ class PilotModel:
         """Return upper bounds of the scores, which are faster to compute."""
         if not self.has_model:
             return np.ones(len(design))
-        reach, stretch = self._extent
-        lengths = np.empty(len(design))
+        stretch, lengths = self._stretch, np.empty(len(design))
         for piece in (slice(start, start + _AT_ONCE) for start in range(0, len(design), _AT_ONCE)):
-            columns = design[piece].T
-            lengths[piece] = np.minimum(np.square(reach @ np.abs(columns)), stretch @ np.square(columns))
+            lengths[piece] = stretch @ np.square(design[piece].T)
         return self._balanced(self._mixed(lengths, np.sqrt(lengths) * self._steepness(gradient)), y)
 
-    @property
-    def _extent(self) -> tuple[FloatArray, FloatArray]:
-        r"""Return r and s with leverages of at most :math:`(\sum_j r_j |z_j|)^2` and :math:`\sum_j s_j z_j^2`.
+    @cached_property
+    def _stretch(self) -> FloatArray:
+        r"""Return s with leverages of at most :math:`\sum_j s_j z_j^2`.
 
-        r are the lengths of the rows of the whitening W, and s their squares times a bound of the largest eigenvalue of
-        the cosines C between these: the root of fourth order of the Frobenius norm of :math:`C^4`.
+        These are the squared lengths of the rows of the whitening, times a bound of the largest eigenvalue of the
+        cosines C between them: the fourth root of the Frobenius norm of :math:`C^4`.
         """
-        reach = np.sqrt(np.vecdot(self.whitening, self.whitening))
-        unit = self.whitening / reach[:, None]
+        squares = np.vecdot(self.whitening, self.whitening)
+        unit = self.whitening / np.sqrt(squares)[:, None]
         cosines = unit @ unit.T
-        squared = cosines @ cosines
-        return reach, np.square(reach) * float(np.linalg.norm(squared @ squared)) ** 0.25
+        twice = cosines @ cosines
+        return np.asarray(squares * float(np.linalg.norm(twice @ twice)) ** 0.25)
 
     def _balanced(self, values: FloatArray, y: FloatArray) -> FloatArray:
         return values * self.factors[y.astype(np.int64)] if self.factors.size else values

@@ -123,6 +123,17 @@ class Objective:
         others = np.eye(len(kept)) - kept  # directions that are not kept have the diagonal alone
         return np.asarray(kept.T @ total @ kept + (others.T * np.abs(total.diagonal())) @ others)
 
+    def inverse(self, hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the product with the inverse of a Hessian, see :func:`definite_solver`.
+
+        Gradients of several classes sum to zero over these, so changes that all share get the curvature of the others.
+        """
+        (k, p), shared = self.ridge.shape, hessian.copy()
+        if k > 1:
+            by_class = np.einsum("kplp->klp", shared.reshape(k, p, k, p))
+            by_class += np.einsum("kkp->p", by_class) / k**2
+        return definite_solver(shared)
+
     def within(self, theta: FloatArray) -> FloatArray:
         """Return parameters projected onto the kept directions."""
         return theta if self.kept is None else np.asarray(theta @ self.kept.T)
@@ -244,16 +255,21 @@ class Metric:
             self.length, step = _probed(design, curvature), curvature.solution(gradient, _INEXACT_METRIC)
         else:
             hessian = objective.curvature(point)
-            self.length = _measured(design, hessian, len(theta))
-            step = definite_solution(hessian, gradient.reshape(-1)).reshape(gradient.shape)
+            inverse = objective.inverse(hessian)
+            self.length, step = (
+                _measured(design, hessian, inverse, len(theta)),
+                inverse(gradient.reshape(-1)).reshape(gradient.shape),
+            )
         self.gap = float((gradient * step).sum()) / 2
 
 
-def _measured(design: FloatArray, hessian: FloatArray, n_outputs: int) -> Length:
+def _measured(
+    design: FloatArray, hessian: FloatArray, inverse: Callable[[FloatArray], FloatArray], n_outputs: int
+) -> Length:
     if n_outputs == 1:
         leverage = squared_lengths(design, inverse_root(hessian))
         return lambda gradients: float(leverage @ np.square(gradients[:, 0]))
-    return lambda gradients: max(0.0, float(np.trace(definite_solution(hessian, _squares(design, gradients)))))
+    return lambda gradients: max(0.0, float(np.trace(inverse(_squares(design, gradients)))))
 
 
 def _squares(design: FloatArray, gradients: FloatArray) -> FloatArray:
@@ -308,7 +324,7 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
     """
     if objective.is_wide:
         return _by_gradients(objective, start, tolerance, least)
-    point, former, nearby = start, 0.0, objective.nearby_curvature()
+    point, former, nearby = start, 0.0, None if objective.lasso.any() else objective.nearby_curvature()
     step_from = None if nearby is None else _steps(objective, nearby)
     for _ in range(_TURNS):
         is_fresh = step_from is None
@@ -327,6 +343,8 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
             step_from = None
             continue
         point, former = lower, fall
+        if objective.lasso.any():  # such a step takes longer than a Hessian
+            step_from = None
         if point.value < least:
             break
     return Solution(point.theta, point.value, False)
@@ -352,7 +370,7 @@ def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) ->
 def _steps(objective: Objective, hessian: FloatArray) -> Callable[[Point], FloatArray]:
     """Return a function from points to steps by a Hessian as a matrix."""
     if not objective.lasso.any():
-        solution = definite_solver(hessian)
+        solution = objective.inverse(hessian)
         return lambda at: -objective.within(solution(at.gradient.reshape(-1)).reshape(at.theta.shape))
     values, vectors = np.linalg.eigh(hessian)
     floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)

@@ -104,7 +104,8 @@ def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, is
         sample = sample._replace(kept=kept)
         current = current if current is None or kept is None else current @ kept.T
     others = [] if current is None else [current]
-    accuracy = _ACCURACY if sample.loss.has_scale or is_complete else _ENOUGH
+    is_exact = sample.loss.has_scale or (is_complete and not penalty.has_absolute_values)
+    accuracy = _ACCURACY if is_exact else _ENOUGH
     if current is not None and not is_complete and not penalty.has_absolute_values:
         known = _continued(sample, penalty, min(order or 2, sample.sums.n_orders - 1), current, accuracy)
         if known is not None:
