@@ -65,8 +65,8 @@ def evaluated(name, sample):
 
 def costs(sample, theta, scale):
     """The loss of all rows, by the coreset alone and by expansions of each order."""
-    own = float(sample.anchored.weights @ sample.loss.value(sample.anchored.design @ theta.T, sample.anchored.y, scale))
-    return [own, *(own + sample.sums.quadratic(order).value(theta) for order in range(1, sample.sums.n_orders))]
+    losses = sample.loss.value(sample.anchored.design @ theta.T, sample.anchored.y, scale)
+    return [sample.cost(losses, theta, order) for order in range(sample.sums.n_orders)]
 
 
 def _at(sample):

@@ -8,7 +8,7 @@ the last term. A sum of expansions is a constant, a linear form and a quadratic 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Annotated, NamedTuple
 
@@ -47,6 +47,51 @@ class ExpandedRows(NamedTuple):
     scale: Scale
 
 
+@dataclass(frozen=True)
+class RowExpansions:
+    """Expansions of the losses of single rows, where their values and derivatives are ``local``."""
+
+    loss: PredictorLoss
+    rows: ExpandedRows
+    local: Local
+
+    @classmethod
+    def of(cls, loss: PredictorLoss, rows: ExpandedRows) -> RowExpansions:
+        """Return the expansions of these rows."""
+        return cls(loss, rows, loss.expanded(rows.eta, rows.y, rows.scale))
+
+    def value(self, eta: FloatArray, order: int) -> FloatArray:
+        """Return the values (n,) of expansions of Taylor order 1 or 2 at predictors (n, K)."""
+        moved, gradient = eta - self.rows.eta, self.local[1]
+        slope = gradient if order == 1 else gradient + self.bent(moved) / 2
+        return np.asarray(
+            self.local[0] + (moved[:, 0] * slope[:, 0] if eta.shape[1] == 1 else (moved * slope).sum(axis=1))
+        )
+
+    def gradient(self, eta: FloatArray, order: int) -> FloatArray:
+        """Return their first derivatives (n, K)."""
+        return self.local[1] if order == 1 else self.local[1] + self.bent(eta - self.rows.eta)
+
+    def bent(self, moved: FloatArray) -> FloatArray:
+        """Return the second derivatives times a change of the predictors (n, K)."""
+        rows = self.rows
+        if moved.shape[1] == 1:
+            return np.asarray(self.local[2] * moved)
+        return self.loss.expanded_hessian_product(rows.eta, rows.y, rows.scale, moved)
+
+    @cached_property
+    def curvature(self) -> FloatArray:
+        """The sum of the second derivatives, (K p, K p)."""
+        return Expansion.hessian_of(self.loss, self.rows, self.local[2])
+
+    def __getitem__(self, piece: slice) -> RowExpansions:
+        design, y, weights, eta, scale = self.rows
+        scale = scale if isinstance(scale, float) else scale[piece]
+        few = ExpandedRows(design[piece], y[piece], weights[piece], eta[piece], scale)
+        values, gradient, hessian = self.local
+        return RowExpansions(self.loss, few, (values[piece], gradient[piece], hessian[piece]))
+
+
 @storable
 @dataclass(frozen=True)
 class Expansion:
@@ -80,15 +125,18 @@ class Expansion:
         np.subtract(forms[:k], weights * bent.T, out=forms[k:])
         first = weights @ values - np.vdot(forms[:k], eta.T)
         constants = np.array([first, first + np.vdot(forms[:k] - forms[k:], eta.T) / 2])
-        if not matrix:
-            square = np.zeros((0, 0))
-        elif k == 1 and not hessian.any():
-            square = np.zeros((design.shape[1], design.shape[1]))
-        elif k == 1:
-            square = weighted_gram(design, weights * hessian[:, 0])
-        else:
-            square = loss.hessian_sum(design, weights if loss.has_scale else weights * scale, eta, y, scale)
+        square = cls.hessian_of(loss, rows, hessian) if matrix else np.zeros((0, 0))
         return cls(constants, (forms @ design).reshape(2, k, design.shape[1]), square)
+
+    @staticmethod
+    def hessian_of(loss: PredictorLoss, rows: ExpandedRows, hessian: FloatArray) -> FloatArray:
+        """Return the sum over these rows of their second derivatives (K p, K p); ``hessian`` holds their diagonals."""
+        design, y, weights, eta, scale = rows
+        if eta.shape[1] > 1:
+            return loss.hessian_sum(design, weights if loss.has_scale else weights * scale, eta, y, scale)
+        if not hessian.any():
+            return np.zeros((design.shape[1], design.shape[1]))
+        return weighted_gram(design, weights * hessian[:, 0])
 
     @property
     def n_orders(self) -> int:
@@ -175,13 +223,20 @@ class ClassExpansions:
         """Return the weights of rows times those of their classes."""
         return weights * self.factors[y.astype(np.int64)] if self.is_balanced else weights
 
+    def holding(self, weights: FloatArray, y: FloatArray) -> ClassExpansions:
+        """Return the sums whose masses include these rows, which are not expanded yet."""
+        return replace(self, masses=self.masses + self._masses(weights, y)) if self.is_balanced else self
+
+    def _masses(self, weights: FloatArray, y: FloatArray) -> FloatArray:
+        return np.bincount(y.astype(np.int64), weights, minlength=len(self.parts))
+
     def including(self, loss: PredictorLoss, rows: ExpandedRows, local: Local) -> ClassExpansions:
         """Return the sums with these rows, given values and derivatives of their losses."""
         matrix = self.n_orders == 3
         if not self.is_balanced:
             return replace(self, parts=(self.parts[0] + Expansion.of(loss, rows, matrix, local),))
         parts = list(self.parts)
-        masses = np.bincount(rows.y.astype(np.int64), rows.weights, minlength=len(parts))
+        masses = self._masses(rows.weights, rows.y)
         for c in np.flatnonzero(masses).tolist():
             few = np.flatnonzero(rows.y == c)
             own = ExpandedRows(rows.design[few], rows.y[few], rows.weights[few], rows.eta[few], rows.scale)

@@ -8,21 +8,22 @@ fail on rare classes, gradient norms alone on classes that are nearly separable.
 fit of the pilot model, or of the rows since if these are larger: rows of a new kind cannot take the whole coreset.
 
 Few rows are kept, and the score of a row costs more than its loss. So rows are first filtered by an upper bound of
-their score, :math:`|z W| \le \sum_j |z_j| |W_j|`, and means are those of one row in 61.
+their score, and means are those of one row in 61.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from functools import cached_property
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.methods.linear_losses import expansion
-from batch2online.methods.linear_losses.expansion import ClassExpansions, ExpandedRows, Expansion
+from batch2online.methods.linear_losses.expansion import ClassExpansions, ExpandedRows, Expansion, RowExpansions
 from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss, weighted_gram
 from batch2online.numerics.standardizer import Standardizer
 from batch2online.numerics.triangular import inverse_root, squared_lengths
@@ -35,6 +36,9 @@ from batch2online.sketches.pilot_scores import GRADIENT, LEVERAGE, UNIFORM
 
 _AT_ONCE = 1_024
 """Number of rows whose scores are computed at a time, to save memory."""
+
+_MEASURED = 50_000
+"""Number of entries of the rows of a coreset whose gradient norms are averaged."""
 
 _EVERY = 61
 """Means are those of rows whose ids are multiples of this prime, which no period of the data shares."""
@@ -85,20 +89,37 @@ class PilotModel:
         return cls(theta, 1.0, none, empty, np.zeros(2), np.zeros(2), 0.0, empty)
 
     @classmethod
+    def unmeasured(cls, theta: FloatArray, scale: float, weight: float) -> PilotModel:
+        """Return the pilot with these parameters, fitted to rows of this weight, that no row was scored by yet."""
+        return replace(cls.nothing(*theta.shape), theta=theta, scale=scale, weight=weight)
+
+    @classmethod
     def of(
-        cls, loss: PredictorLoss, theta: FloatArray, rows: ExpandedRows, factors: FloatArray | None = None
+        cls,
+        loss: PredictorLoss,
+        theta: FloatArray,
+        rows: ExpandedRows,
+        moments: FloatArray,
+        factors: FloatArray | None = None,
     ) -> PilotModel:
-        """Return the pilot with these parameters, given weighted rows expanded at them."""
+        """Return the pilot with these parameters, given weighted rows expanded at them, and their second moments."""
         design, weights, total = rows.design, rows.weights, float(rows.weights.sum())
         _, gradient, hessian = loss.local(rows.eta, rows.y, rows.scale)
-        whitening = inverse_root(weighted_gram(design, weights) / total)
+        whitening = inverse_root(moments / total)
         curvatures = np.maximum(weights @ hessian / total, np.finfo(np.float64).tiny)
         scale, balance = float(np.mean(rows.scale)), np.zeros(0) if factors is None else factors
         draft = cls(theta, scale, whitening, curvatures, np.ones(2), np.zeros(2), total, balance)
-        sizes = draft._sizes(design, gradient)
-        means = np.array([weights @ each / total for each in sizes])
+        few = slice(None, None, max(1, design.size // _MEASURED))
+        norms = draft._sizes(design[few], gradient[few])[1]
+        leverage = np.vdot(whitening, moments @ whitening) / total  # the mean of |z W|^2
+        means = np.array([leverage, weights[few] @ norms / max(weights[few].sum(), np.finfo(np.float64).tiny)])
         are_usable = (np.isfinite(means) & (means > 0)).all()
         return replace(draft, means=means if are_usable else np.zeros(2), totals=means * total)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a model at which losses are expanded."""
+        return self.weight > 0
 
     @property
     def has_model(self) -> bool:
@@ -134,11 +155,23 @@ class PilotModel:
         """Return upper bounds of the scores, which are faster to compute."""
         if not self.has_model:
             return np.ones(len(design))
-        reach, n = np.sqrt(np.vecdot(self.whitening, self.whitening)), len(design)
-        lengths = np.empty(n)
-        for piece in (slice(start, start + _AT_ONCE) for start in range(0, n, _AT_ONCE)):
-            lengths[piece] = reach @ np.abs(design[piece].T)
-        return self._balanced(self._mixed(lengths * lengths, lengths * self._steepness(gradient)), y)
+        stretch, lengths = self._stretch, np.empty(len(design))
+        for piece in (slice(start, start + _AT_ONCE) for start in range(0, len(design), _AT_ONCE)):
+            lengths[piece] = stretch @ np.square(design[piece].T)
+        return self._balanced(self._mixed(lengths, np.sqrt(lengths) * self._steepness(gradient)), y)
+
+    @cached_property
+    def _stretch(self) -> FloatArray:
+        r"""Return s with leverages of at most :math:`\sum_j s_j z_j^2`.
+
+        These are the squared lengths of the rows of the whitening, times a bound of the largest eigenvalue of the
+        cosines C between them: the fourth root of the Frobenius norm of :math:`C^4`.
+        """
+        squares = np.vecdot(self.whitening, self.whitening)
+        unit = self.whitening / np.sqrt(squares)[:, None]
+        cosines = unit @ unit.T
+        twice = cosines @ cosines
+        return np.asarray(squares * float(np.linalg.norm(twice @ twice)) ** 0.25)
 
     def _balanced(self, values: FloatArray, y: FloatArray) -> FloatArray:
         return values * self.factors[y.astype(np.int64)] if self.factors.size else values
@@ -197,19 +230,26 @@ class AnchoredSample(NamedTuple):
     multipliers: FloatArray
     """Factors by which sampling has multiplied the weights of rows."""
     sums: Expansion
-    """Expansions of all rows less those of the coreset, to which the losses of the coreset are added."""
+    """Sums of the expansions of all rows; empty if the coreset holds all of them as they are."""
     weight: float
     """Weight of all rows."""
     effective_rows: float
     """Effective sample size."""
-    gradients: FloatArray
-    """First derivatives of the coreset where its rows were expanded, (n, K)."""
-    known: dict[Any, Any]
-    """Cache of losses of the rows by model."""
+    expansions: RowExpansions | None
+    """Expansions of the rows of the coreset, part of these sums; None if it holds all rows as they are."""
+    moments: FloatArray
+    """Second moments of its rows, (p, p)."""
     factors: tuple[float, ...] = ()
     """Weights of balanced classes."""
     kept: FloatArray | None = None
     """Projection (p, p) of parameters onto the directions that are not nearly collinear; None for all."""
+
+    def cost(self, losses: FloatArray, theta: FloatArray, order: int) -> float:
+        """Return the total loss of all rows, given those (n,) of the coreset at theta (K, p), by a Taylor order."""
+        if not order or self.expansions is None:
+            return float(self.anchored.weights @ losses)
+        left = losses - self.expansions.value((theta @ self.anchored.design.T).T, order)
+        return self.sums.quadratic(order).value(theta) + float(self.anchored.weights @ left)
 
 
 @storable
@@ -259,6 +299,20 @@ class ExpansionState:
         targets = rows.targets[:, 0]
         return expansion.positions(self.classes, targets) if self.loss.has_classes else targets - self.frame.origin
 
+    def holding(self, rows: Rows, y: FloatArray, words: WordArray) -> tuple[ExpansionState, Candidates]:
+        """Return the state with rows that are not expanded yet, and these as candidates."""
+        one = (np.ones(len(rows)), np.zeros((len(rows), len(self.pilot.theta))))
+        return replace(self, sums=self.sums.holding(rows.weights, y)), self._candidates(rows, words, *one)
+
+    def expanding(self, rows: Rows, words: WordArray) -> tuple[ExpansionState, Candidates]:
+        """Return the state with the expansions of rows that it has held so far, and these as candidates."""
+        new, pilot = self.first(self.loss, self.frame, self.classes, self.sums.is_balanced), self.pilot
+        if pilot.is_set:
+            here = self.placed(rows, rows.weights)
+            moments = weighted_gram(here.design, here.weights)
+            new = replace(new, pilot=self.piloted(pilot.theta, pilot.scale, here, moments).pilot)
+        return new.expanded(rows, self.coded(rows), words)
+
     def expanded(
         self, rows: Rows, y: FloatArray, words: WordArray, rate: float = np.inf
     ) -> tuple[ExpansionState, Candidates]:
@@ -294,13 +348,13 @@ class ExpansionState:
         targets[:, PREDICTORS:] = eta
         return Candidates(Rows(rows.points, targets, rows.weights, rows.ids), words, ones(len(rows)))
 
-    def piloted(self, theta: FloatArray, scale: float, rows: ExpandedRows) -> ExpansionState:
-        """Return the state with this pilot model, whose means are those of weighted rows."""
+    def piloted(self, theta: FloatArray, scale: float, rows: ExpandedRows, moments: FloatArray) -> ExpansionState:
+        """Return the state with this pilot model, whose means are those of weighted rows with these second moments."""
         if not len(rows.y):
             return replace(self, pilot=PilotModel.nothing(*theta.shape))
         here = rows._replace(eta=(theta @ rows.design.T).T, scale=scale)
         factors = self.sums.factors if self.sums.is_balanced else None
-        return replace(self, pilot=PilotModel.of(self.loss, theta, here, factors))
+        return replace(self, pilot=PilotModel.of(self.loss, theta, here, moments, factors))
 
     def recoded(self, classes: expansion.Classes, matrix: FloatArray) -> ExpansionState:
         """Return the state in terms of these classes, without a pilot model."""
@@ -324,19 +378,16 @@ class ExpansionState:
     def in_full(
         self, here: ExpandedRows, multipliers: FloatArray, total: tuple[float, float], is_complete: bool
     ) -> AnchoredSample:
-        """Return the input of the solver for these candidates; ``total`` is the weight and the number of all rows.
-
-        If they are all rows, nothing is left of the sums.
-        """
-        local = self.loss.expanded(here.eta, here.y, here.scale)
-        with_matrix = self.sums.n_orders == 3
+        """Return the input of the solver for these candidates; ``total`` is the weight and the number of all rows."""
         if is_complete:
-            left = Expansion.empty(len(self.pilot.theta), self.frame.n_columns, with_matrix)
+            with_matrix = self.sums.n_orders == 3
+            sums, expansions = Expansion.empty(len(self.pilot.theta), self.frame.n_columns, with_matrix), None
         else:
-            left = self.sums.total() - Expansion.of(self.loss, here, with_matrix, local)
+            sums, expansions = self.sums.total(), RowExpansions.of(self.loss, here)
         factors = tuple(self.sums.factors.tolist()) if self.sums.is_balanced else ()
-        known = (self.loss, self.frame, self.classes, here, multipliers, left, *total)
-        return AnchoredSample(*known, local[1], {}, factors)
+        moments = weighted_gram(here.design, here.weights)
+        known = (self.loss, self.frame, self.classes, here, multipliers, sums, *total)
+        return AnchoredSample(*known, expansions, moments, factors)
 
 
 @storable
@@ -351,6 +402,11 @@ class ScorePerWeight(Statistics):
     total: Weight
     rows: Count
     size: Annotated[float, at_least(1)]
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all rows are kept."""
+        return self.rows <= self.size
 
     def with_rows(self, rows: Rows) -> ScorePerWeight:
         """Return the statistics with these rows."""
@@ -367,7 +423,7 @@ class ScorePerWeight(Statistics):
         return ScorePerWeight(self.total + other.total, self.rows + other.rows, min(self.size, other.size))
 
     def scores(self, rows: Rows) -> FloatArray:
-        if self.rows <= self.size:
+        if self.keeps_all:
             return np.full(len(rows), np.inf)
         return np.asarray(rows.weights * rows.targets[:, SCORE] / self.total)
 

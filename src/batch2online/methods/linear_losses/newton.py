@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.linalg import lapack
 
 from batch2online import sampling
 from batch2online._types import FloatArray
-from batch2online.methods.linear_losses.expansion import Quadratic
+from batch2online.methods.linear_losses.expansion import Quadratic, RowExpansions
 from batch2online.methods.linear_losses.losses.base import PredictorLoss, pieces, weighted_gram
 from batch2online.numerics.memory import check_available
 from batch2online.numerics.triangular import inverse_root, squared_lengths
@@ -36,7 +37,9 @@ class Point(NamedTuple):
 class Objective:
     """``sum(weights * loss) + quadratic + sum(ridge * theta^2) / 2 + sum(lasso * |theta|)`` of theta (K, p).
 
-    With ``kept``, a projection (p, p), it is minimised over parameters ``theta = theta @ kept.T`` alone.
+    With ``expansions``, those of Taylor order ``order`` are subtracted from the losses of the rows: ``quadratic`` is
+    the sum of the expansions of all rows. With ``kept``, a projection (p, p), it is minimised over parameters
+    ``theta = theta @ kept.T`` alone.
     """
 
     loss: PredictorLoss
@@ -48,6 +51,8 @@ class Objective:
     ridge: FloatArray
     lasso: FloatArray
     kept: FloatArray | None = None
+    expansions: RowExpansions | None = None
+    order: int = 0
 
     @property
     def is_wide(self) -> bool:
@@ -61,6 +66,7 @@ class Objective:
         with np.errstate(over="ignore", invalid="ignore"):
             if len(theta) == 1:
                 values, gradients, hessian = self.loss.local(eta, self.y, self.scale)
+                values, gradients = self._left(slice(None), eta, values, gradients)
                 own, gradient = float(self.weights @ values), (self.weights * gradients.T) @ self.design
             else:
                 own, gradient, hessian = *self._several(eta), np.zeros((0, 0))
@@ -71,11 +77,21 @@ class Objective:
             gradient = gradient if self.kept is None else gradient @ self.kept
         return Point(theta, eta, total if np.isfinite(total) else np.inf, gradient, hessian)
 
+    def _left(
+        self, piece: slice, eta: FloatArray, values: FloatArray, gradients: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return values and first derivatives of the rows of a piece, less those of their expansions."""
+        if self.expansions is None:
+            return values, gradients
+        own = self.expansions if piece == slice(None) else self.expansions[piece]
+        return values - own.value(eta, self.order), gradients - own.gradient(eta, self.order)
+
     def _several(self, eta: FloatArray) -> tuple[float, FloatArray]:
         """Return the loss of several predictors and its gradient, a piece of rows at a time."""
         total, gradient = 0.0, np.zeros(self.ridge.shape)
         for piece in pieces(*eta.shape):
-            values, gradients, _ = self.loss.local(eta[piece], self.y[piece], self.scale)
+            local = self.loss.value_and_gradient(eta[piece], self.y[piece], self.scale)
+            values, gradients = self._left(piece, eta[piece], *local)
             total += float(self.weights[piece] @ values)
             gradient += (self.weights[piece] * gradients.T) @ self.design[piece]
         return total, gradient
@@ -88,14 +104,35 @@ class Objective:
             what = "The Hessian of {:,} classes and {:,} columns".format(*point.theta.shape)
             check_available(3 * 8 * float(point.theta.size) ** 2, what, "A penalty with l1_ratio=0 needs none.")
             total = self.loss.hessian_sum(self.design, self.weights, point.eta, self.y, self.scale)
+        if self.expansions is not None and self.quadratic is not None and self.quadratic.matrix is not None:
+            total += self.quadratic.matrix - self.expansions.curvature
+        return self._penalised(total)
+
+    def nearby_curvature(self) -> FloatArray | None:
+        """Return the Hessian at the expansions of all rows, if they have Taylor order 2."""
+        if self.expansions is None or self.quadratic is None or self.quadratic.matrix is None:
+            return None
+        return self._penalised(self.quadratic.matrix.copy()) if np.all(self.expansions.rows.scale) else None
+
+    def _penalised(self, total: FloatArray) -> FloatArray:
+        """Return second derivatives with those of the penalty, which are added in place."""
         total[np.diag_indices(len(total))] += self.ridge.reshape(-1)
-        if self.quadratic is not None and self.quadratic.matrix is not None:
-            total += self.quadratic.matrix
         if self.kept is None:
             return total
         kept = np.kron(np.eye(len(self.ridge), dtype=np.float64), self.kept)
         others = np.eye(len(kept)) - kept  # directions that are not kept have the diagonal alone
         return np.asarray(kept.T @ total @ kept + (others.T * np.abs(total.diagonal())) @ others)
+
+    def inverse(self, hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the product with the inverse of a Hessian, see :func:`definite_solver`.
+
+        Gradients of several classes sum to zero over these, so changes that all share get the curvature of the others.
+        """
+        (k, p), shared = self.ridge.shape, hessian.copy()
+        if k > 1:
+            by_class = np.einsum("kplp->klp", shared.reshape(k, p, k, p))
+            by_class += np.einsum("kkp->p", by_class) / k**2
+        return definite_solver(shared)
 
     def within(self, theta: FloatArray) -> FloatArray:
         """Return parameters projected onto the kept directions."""
@@ -110,10 +147,6 @@ def predictors(design: FloatArray, theta: FloatArray) -> FloatArray:
 _MOST = 200
 """Maximum number of products of conjugate gradients: an inexact step is a step all the same."""
 
-_FEW_PRODUCTS = 10
-"""Number of products of a step up to which the next one takes over its preconditioner."""
-
-
 _RIDGE = 1e-9
 """Share of each diagonal entry that is added to the blocks of a preconditioner."""
 
@@ -121,16 +154,18 @@ _RIDGE = 1e-9
 class Curvature:
     """The Hessian of an objective at a point as a linear operator, for quadratic forms without a matrix.
 
-    Conjugate gradients are preconditioned by the inverses (K, p, p) of its diagonal blocks, or by those of a Hessian
-    nearby, where that is given: to compute them takes longer than several products.
+    Conjugate gradients are preconditioned by the inverses (K, p, p) of its diagonal blocks.
     """
 
-    def __init__(self, objective: Objective, point: Point, nearby: Curvature | None = None) -> None:
-        self.objective, self.shape, self.n_products = objective, point.theta.shape, 0
-        loss, y, scale, eta = objective.loss, objective.y, objective.scale, point.eta
-        self._bent = [(piece, loss.hessian_operator(eta[piece], y[piece], scale)) for piece in pieces(*eta.shape)]
-        is_near = nearby is not None and nearby.n_products <= _FEW_PRODUCTS
-        self._inverses: FloatArray = nearby._inverses if is_near and nearby is not None else self._inverted(eta)
+    def __init__(self, objective: Objective, point: Point) -> None:
+        self.objective, self.shape, self._eta = objective, point.theta.shape, point.eta
+        self.inverses = self._inverted(point.eta)
+
+    @cached_property
+    def _bent(self) -> list[tuple[slice, Callable[[FloatArray], FloatArray]]]:
+        """Products of the second derivatives with directions of the predictors, a piece of rows at a time."""
+        loss, y, scale, eta = self.objective.loss, self.objective.y, self.objective.scale, self._eta
+        return [(piece, loss.hessian_operator(eta[piece], y[piece], scale)) for piece in pieces(*eta.shape)]
 
     def _inverted(self, eta: FloatArray) -> FloatArray:
         blocks = self._blocks(eta)
@@ -161,7 +196,7 @@ class Curvature:
         for _ in range(_MOST):
             if float(np.linalg.norm(residual)) <= enough:
                 break
-            steepest = (self._inverses @ residual[:, :, None])[:, :, 0]
+            steepest = (self.inverses @ residual[:, :, None])[:, :, 0]
             size = float(np.vdot(residual, steepest))
             direction = steepest + size / former * direction
             bent = self._product(direction)
@@ -173,7 +208,7 @@ class Curvature:
         return self.objective.within(found)
 
     def _product(self, direction: FloatArray) -> FloatArray:
-        own, self.n_products = self.objective, self.n_products + 1
+        own = self.objective
         direction = own.within(direction)
         total = own.ridge * direction
         for piece, bent in self._bent:
@@ -193,10 +228,10 @@ def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> Non
         total[:, column] += (curves * design[:, column]) @ design
 
 
-_PROBES = 4
+_PROBES = 2
 """Number of sums with random signs that estimate a length where the Hessian is not formed."""
 
-_INEXACT_METRIC = 0.05
+_INEXACT_METRIC = 0.1
 
 Length = Callable[[FloatArray], float]
 """The sum over rows of :math:`|H^{-1/2} (r_i \\otimes z_i)|^2`, given r (n, K)."""
@@ -220,16 +255,21 @@ class Metric:
             self.length, step = _probed(design, curvature), curvature.solution(gradient, _INEXACT_METRIC)
         else:
             hessian = objective.curvature(point)
-            self.length = _measured(design, hessian, len(theta))
-            step = definite_solution(hessian, gradient.reshape(-1)).reshape(gradient.shape)
+            inverse = objective.inverse(hessian)
+            self.length, step = (
+                _measured(design, hessian, inverse, len(theta)),
+                inverse(gradient.reshape(-1)).reshape(gradient.shape),
+            )
         self.gap = float((gradient * step).sum()) / 2
 
 
-def _measured(design: FloatArray, hessian: FloatArray, n_outputs: int) -> Length:
+def _measured(
+    design: FloatArray, hessian: FloatArray, inverse: Callable[[FloatArray], FloatArray], n_outputs: int
+) -> Length:
     if n_outputs == 1:
         leverage = squared_lengths(design, inverse_root(hessian))
         return lambda gradients: float(leverage @ np.square(gradients[:, 0]))
-    return lambda gradients: max(0.0, float(np.trace(definite_solution(hessian, _squares(design, gradients)))))
+    return lambda gradients: max(0.0, float(np.trace(inverse(_squares(design, gradients)))))
 
 
 def _squares(design: FloatArray, gradients: FloatArray) -> FloatArray:
@@ -257,8 +297,8 @@ _TURNS, _HALVINGS, _SWEEPS = 60, 40, 50
 _ENOUGH = 1e-4
 """Least share of the predicted decrease that a step must achieve (Armijo)."""
 
-_INEXACT = 0.1
-"""Relative residual of conjugate gradients in a step."""
+_FAST = 0.1
+"""Share of the predicted decrease that a step leaves, at most, where the next one uses the same Hessian."""
 
 _FLAT = 1e-14
 """Columns of less curvature than this share of the largest count as flat."""
@@ -276,29 +316,44 @@ class Solution(NamedTuple):
 
 
 def minimise(objective: Objective, start: Point, tolerance: float, least: float = -np.inf) -> Solution:
-    """Return the minimum reached from a start; it has converged when the predicted decrease is below the tolerance.
+    """Return the minimum reached from a start; it has converged when it is within the tolerance.
 
-    The search ends if the objective falls below ``least``: then it is unbounded for practical purposes.
+    A step leaves about the same share of the predicted decrease as the step before, or less. A Hessian takes as long as
+    many gradients, so it serves for further steps while that share is at most ``_FAST``. The search ends if the
+    objective falls below ``least``: then it is unbounded for practical purposes.
     """
-    point, curvature = start, None
+    if objective.is_wide:
+        return _by_gradients(objective, start, tolerance, least)
+    point, former, nearby = start, 0.0, None if objective.lasso.any() else objective.nearby_curvature()
+    step_from = None if nearby is None else _steps(objective, nearby)
     for _ in range(_TURNS):
-        if objective.is_wide:
-            curvature = Curvature(objective, point, curvature)
-            step = -curvature.solution(point.gradient, _INEXACT)
-        else:
-            step = _step(objective, point)
-        absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
-        fall = -float((point.gradient * step).sum()) - absolute  # along a whole step, to first order
-        if not fall > tolerance:
+        is_fresh = step_from is None
+        step_from = step_from or _steps(objective, objective.curvature(point))
+        step, fall = _predicted(objective, point, step_from(point))
+        if not is_fresh and 0 < _FAST * former < fall:
+            is_fresh, step_from = True, _steps(objective, objective.curvature(point))
+            step, fall = _predicted(objective, point, step_from(point))
+        if not fall * (min(1.0, fall / former) if former else 1.0) > tolerance:
             last = point.theta + step  # too short for values to show a decrease; the gradient does
             return Solution(last if fall > 0 else point.theta, point.value, True)
         lower = _lower(objective, point, step, fall)
-        if lower is None:
+        if lower is None and is_fresh:
             return Solution(point.theta, point.value, False)
-        point = lower
+        if lower is None:
+            step_from = None
+            continue
+        point, former = lower, fall
+        if objective.lasso.any():  # such a step takes longer than a Hessian
+            step_from = None
         if point.value < least:
             break
     return Solution(point.theta, point.value, False)
+
+
+def _predicted(objective: Objective, point: Point, step: FloatArray) -> tuple[FloatArray, float]:
+    """Return a step, and the decrease of the objective along it to first order."""
+    absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
+    return step, -float((point.gradient * step).sum()) - absolute
 
 
 def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) -> Point | None:
@@ -312,38 +367,90 @@ def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) ->
     return None
 
 
-def _step(objective: Objective, point: Point) -> FloatArray:
-    """Return a step by the Hessian as a matrix."""
-    theta, gradient = point.theta, point.gradient
-    curvature = objective.curvature(point)
+def _steps(objective: Objective, hessian: FloatArray) -> Callable[[Point], FloatArray]:
+    """Return a function from points to steps by a Hessian as a matrix."""
     if not objective.lasso.any():
-        return -objective.within(definite_solution(curvature, gradient.reshape(-1)).reshape(theta.shape))
-    values, vectors = np.linalg.eigh(curvature)
+        solution = objective.inverse(hessian)
+        return lambda at: -objective.within(solution(at.gradient.reshape(-1)).reshape(at.theta.shape))
+    values, vectors = np.linalg.eigh(hessian)
     floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
-    definite = np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T)
-    given = (definite, gradient.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))
-    return _polished(*given, _coordinate_descent(*given)).reshape(theta.shape)
+    definite, lasso = np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T), objective.lasso.reshape(-1)
+
+    def step(at: Point) -> FloatArray:
+        given = (definite, at.gradient.reshape(-1), at.theta.reshape(-1), lasso)
+        return _polished(*given, _coordinate_descent(*given)).reshape(at.theta.shape)
+
+    return step
+
+
+def _by_gradients(objective: Objective, start: Point, tolerance: float, least: float) -> Solution:
+    """Return the minimum by L-BFGS, where the Hessian is too large to be formed.
+
+    Its blocks on the diagonal precondition the steps; they are computed anew every ``_MEMORY`` steps.
+    """
+    point = start
+    for _ in range(_TURNS):
+        inverses, moves = Curvature(objective, point).inverses, list[_Move]()
+        for _ in range(_MEMORY):
+            step = -objective.within(_quasi_newton(inverses, moves, point.gradient))
+            fall = -float(np.vdot(point.gradient, step))
+            if not fall > tolerance:
+                return Solution(point.theta + step if fall > 0 else point.theta, point.value, True)
+            lower = _lower(objective, point, step, fall)
+            if lower is None or lower.value < least:
+                return Solution(point.theta, point.value, False)
+            moves = _with_move(moves, lower.theta - point.theta, lower.gradient - point.gradient)
+            point = lower
+    return Solution(point.theta, point.value, False)
+
+
+_MEMORY = 30
+"""Number of steps of L-BFGS between two preconditioners; all of them are remembered."""
+
+_Move = tuple[FloatArray, FloatArray, float]
+"""A change of the parameters, that of the gradient, and the product of both."""
+
+
+def _with_move(moves: list[_Move], step: FloatArray, change: FloatArray) -> list[_Move]:
+    """Return the moves with another one, unless there was no curvature along it."""
+    product = float(np.vdot(step, change))
+    return [*moves, (step, change, product)] if product > 0 else moves
+
+
+def _quasi_newton(inverses: FloatArray, moves: list[_Move], gradient: FloatArray) -> FloatArray:
+    """Return the inverse Hessian of L-BFGS times a gradient (K, p), by the two-loop recursion."""
+    result, shares = gradient, []
+    for step, change, product in reversed(moves):
+        shares.append(float(np.vdot(step, result)) / product)
+        result = result - shares[-1] * change
+    result = (inverses @ result[:, :, None])[:, :, 0]
+    for (step, change, product), share in zip(moves, reversed(shares), strict=True):
+        result = result + (share - float(np.vdot(change, result)) / product) * step
+    return np.asarray(result)
 
 
 def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Return ``matrix^-1 right``, with eigenvalues made positive where the matrix is not safely definite.
+    """Return ``matrix^-1 right``, see :func:`definite_solver`."""
+    return definite_solver(matrix)(right)
 
-    Zero if the diagonal is zero: without curvature the length of the step is undefined.
+
+def definite_solver(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the product with the inverse of a matrix, whose eigenvalues are made positive unless it is definite.
+
+    Products are zero if the diagonal is zero: without curvature the length of a step is undefined.
     """
     own = np.abs(matrix.diagonal())
     if not own.any():
-        return np.zeros_like(right)
+        return np.zeros_like
     largest = float(own.max())
     scale = 1 / np.sqrt(np.where(own > _FLAT * largest, own, largest))
     scaled = matrix * scale * scale[:, None]
     factor, info = lapack.dpotrf(scaled, clean=1)
     if info == 0 and float(lapack.dpocon(factor, float(np.abs(scaled).sum(axis=0).max()))[0]) > _FLOOR:
-        solution, _ = lapack.dpotrs(factor, (right.T * scale).T)
-    else:
-        values, vectors = np.linalg.eigh(scaled)
-        values = np.maximum(np.abs(values), _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny))
-        solution = vectors @ ((vectors.T @ (right.T * scale).T).T / values).T
-    return np.asarray((solution.T * scale).T)
+        return lambda right: (lapack.dpotrs(factor, (right.T * scale).T)[0].T * scale).T
+    values, vectors = np.linalg.eigh(scaled)
+    values = np.maximum(np.abs(values), _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny))
+    return lambda right: ((vectors @ ((vectors.T @ (right.T * scale).T).T / values).T).T * scale).T
 
 
 def _polished(

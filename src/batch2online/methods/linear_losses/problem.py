@@ -93,7 +93,7 @@ class LinearPredictor:
     first_order: bool = False
 
     def predictors(self, points: FloatArray) -> FloatArray:
-        return np.asarray(points @ self.coefficients.T + self.intercepts)
+        return np.asarray((self.coefficients @ points.T + self.intercepts[:, None]).T)  # contiguous by class
 
 
 @storable
@@ -219,11 +219,9 @@ class LinearLossProblem(Problem):
     def _cost(self, model: LinearPredictor, data: Snapshot, order: int) -> float:
         """Total loss by the coreset and expansions of an order, of which there are none for other classes."""
         sample = data.sketch.in_full()
-        own = float(sample.anchored.weights @ self._losses_on(data, model))
-        if not order or model.classes != sample.classes:
-            return own
+        order = order if model.classes == sample.classes else 0
         theta = sample.frame.inner(model.coefficients, model.intercepts)
-        return own + float(sample.sums.quadratic(order).value(theta))
+        return sample.cost(self._losses_on(data, model), theta, order)
 
     def optimum(self, data: Snapshot, model: LinearPredictor) -> float:
         """Return the cost of the best model known, this one or one solved now."""
@@ -278,7 +276,7 @@ class LinearLossProblem(Problem):
         sample = data.sketch.in_full()
         if model.classes == sample.classes:
             rows, theta = sample.anchored, sample.frame.inner(model.coefficients, model.intercepts)
-            return self.loss.value(rows.design @ theta.T, rows.y, self.loss.scoring_scale(model.scale))
+            return self.loss.value(predictors(rows.design, theta), rows.y, self.loss.scoring_scale(model.scale))
         coreset = data.coreset
         assert coreset.targets is not None
         y = expansion.positions(model.classes, coreset.targets.reshape(-1))

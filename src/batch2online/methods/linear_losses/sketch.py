@@ -23,13 +23,13 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.methods.linear_losses import expansion
-from batch2online.methods.linear_losses.expansion import ExpandedRows
 from batch2online.methods.linear_losses.expansion_state import (
     PREDICTORS,
     SCALE,
     SCORE,
     AnchoredSample,
     ExpansionState,
+    PilotModel,
     ScorePerWeight,
     recoded_candidates,
     translated_candidates,
@@ -43,6 +43,7 @@ from batch2online.schema import require, require_equal, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import SketchSettings
 from batch2online.sketches.builder import CoresetBuilder, check_statistics_fit
+from batch2online.sketches.candidates import copied
 from batch2online.theory import sizes
 
 
@@ -116,11 +117,26 @@ class AnchoredSketch(AntitoneSketch):
     def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
         """Expand a block at the current model, score it by that, and keep the rows that may be in the coreset."""
         self._remembered = None
-        y, self.statistics = self._met(rows), self.statistics.with_rows(rows)
+        y, words = self._met(rows), self._words(rows.ids)
         assert self.anchors is not None
-        rate = np.inf if self.is_complete else self.constant * SAFETY / self.statistics.total
-        self.anchors, candidates = self.anchors.expanded(rows, y, self._words(rows.ids), rate)
+        if not self.is_complete:
+            self._expand_held()
+        self.statistics = self.statistics.with_rows(rows)
+        if self.is_complete:
+            self.anchors, candidates = self.anchors.holding(copied(rows), y, words)
+        else:
+            rate = self.constant * SAFETY / self.statistics.total
+            self.anchors, candidates = self.anchors.expanded(rows, y, words, rate)
         self._add_candidates(candidates)
+
+    def _expand_held(self) -> None:
+        """Expand and score the rows that were held as they are, while all were kept, at the current model."""
+        if not self.statistics.keeps_all or not self.statistics.rows:
+            return
+        assert self.anchors is not None
+        held = self._kept()
+        self.anchors, candidates = self.anchors.expanding(held.rows, held.words)
+        self.parts, self.n_unthinned = (candidates,), 0
 
     def _met(self, rows: Rows) -> FloatArray:
         """Prepare for rows that may be the first of their class; return their encoded targets."""
@@ -153,12 +169,14 @@ class AnchoredSketch(AntitoneSketch):
         matrix = expansion.outputs(old.classes, classes)
         self.parts = tuple(recoded_candidates(part, matrix) for part in self.parts)
         self.anchors = old.recoded(classes, matrix)
-        if old.pilot.has_model:
+        if old.pilot.is_set:
             theta = expansion.parameters(old.pilot.theta, matrix, self.totals.n_rows if self.intercept else 0)
-            self.anchors = self.anchors.piloted(theta, old.pilot.scale, self.anchors.placed(*self.sample()))
+            self._set_pilot(theta, old.pilot.scale)
 
     def _thin(self) -> None:
         """Drop candidates that their scores rule out, part by part: all of them twice would take too much memory."""
+        if self.statistics.keeps_all:
+            return
         rate = self.constant * SAFETY
         self.parts = tuple(part.within(probabilities(self.statistics.scores(part.rows), rate)) for part in self.parts)
         self.n_unthinned = 0
@@ -174,15 +192,10 @@ class AnchoredSketch(AntitoneSketch):
         if self.anchors is None or not self.totals.n_rows:
             return self
         new = self._copy()
-        if self.is_complete:
-            rows, weights = self.sample()
-            new.anchors = replace(self.anchors, frame=self._frame_of(rows))
+        if self.is_complete:  # coordinates and size are still open, since nothing depends on them
+            new.anchors = replace(self.anchors, frame=self.in_full().frame)
             new._decide_size()
-            new.anchors = new._piloted(model, new.anchors.placed(rows, weights))
-            new._expand_again(rows)
-        else:
-            new.anchors = self._piloted(model, self.in_full().anchored)
-        new._remembered = None
+        new._pilot(model)
         return new
 
     def hands_over(self, has_new_model: bool) -> bool:
@@ -208,25 +221,27 @@ class AnchoredSketch(AntitoneSketch):
         new.totals = self.totals
         return new
 
-    def _piloted(self, model: Any, rows: ExpandedRows) -> ExpansionState:
-        """Return the anchors with a model as the pilot, whose scores are measured by weighted rows."""
+    def _pilot(self, model: Any) -> None:
+        """Expand further rows at a model."""
         assert self.anchors is not None
         theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
         if model.classes != self.anchors.classes:
             theta = expansion.parameters(
                 theta, expansion.outputs(model.classes, self.anchors.classes), self.totals.n_rows
             )
-        width = 0.0 if model.first_order else self.loss.anchor_scale(model.scale, self.totals.effective_rows)
-        return self.anchors.piloted(theta, width, rows)
+        self._set_pilot(
+            theta, 0.0 if model.first_order else self.loss.anchor_scale(model.scale, self.totals.effective_rows)
+        )
 
-    def _expand_again(self, rows: Rows) -> None:
-        """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
-        old = self.anchors
-        assert old is not None
-        empty = replace(ExpansionState.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
-        self.anchors, candidates = empty.expanded(rows, empty.coded(rows), self._candidates().words)
-        self.statistics = ScorePerWeight(0.0, 0, self.settings.size).with_rows(rows)
-        self.parts, self.n_unthinned = (candidates,), 0
+    def _set_pilot(self, theta: FloatArray, scale: float) -> None:
+        """Expand further rows at these parameters; their scores are measured by the coreset once one is needed."""
+        assert self.anchors is not None
+        if self.statistics.keeps_all:
+            self.anchors = replace(self.anchors, pilot=PilotModel.unmeasured(theta, scale, self.totals.weight))
+        else:
+            sample = self.in_full()
+            self.anchors = self.anchors.piloted(theta, scale, sample.anchored, sample.moments)
+        self._remembered = None
 
     # -- reading, merging -------------------------------------------------------------------------------
 
@@ -235,10 +250,11 @@ class AnchoredSketch(AntitoneSketch):
         assert self.anchors is not None
         if self._remembered is None or self._remembered[0] is not self.anchors:
             rows, weights = self.sample()
-            here, multipliers = self.anchors.placed(rows, weights), weights / rows.weights
+            anchors = replace(self.anchors, frame=self._frame_of(rows)) if self.is_complete else self.anchors
+            here, multipliers = anchors.placed(rows, weights), weights / rows.weights
             del rows, weights  # they are not small, and what follows takes memory as well
             total = (self.totals.weight, self.totals.effective_rows)
-            self._remembered = (self.anchors, self.anchors.in_full(here, multipliers, total, self.is_complete))
+            self._remembered = (self.anchors, anchors.in_full(here, multipliers, total, self.is_complete))
         return self._remembered[1]
 
     def _merge(self, other: Any) -> None:
@@ -251,10 +267,15 @@ class AnchoredSketch(AntitoneSketch):
         classes = known + tuple(code for code in theirs.anchors.classes if code not in known)
         for each in (self, theirs):
             each._know(classes)
-        by = self.anchors.frame.origin - theirs.anchors.frame.origin
-        theirs.parts = tuple(translated_candidates(part, by) for part in theirs.parts) if by else theirs.parts
-        self.anchors = self.anchors.merged(theirs.anchors)
         self.constant = min(self.constant, theirs.constant)
+        if self.totals.n_rows + theirs.totals.n_rows <= self.constant:
+            self.anchors = replace(self.anchors, sums=self.anchors.sums + theirs.anchors.sums)
+        else:
+            for each in (self, theirs):
+                each._expand_held()
+            by = self.anchors.frame.origin - theirs.anchors.frame.origin
+            theirs.parts = tuple(translated_candidates(part, by) for part in theirs.parts) if by else theirs.parts
+            self.anchors = self.anchors.merged(theirs.anchors)
         self.settings = replace(self.settings, size=self.constant)
         super()._merge(theirs)
 

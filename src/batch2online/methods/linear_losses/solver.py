@@ -27,16 +27,18 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.methods.least_squares.solver import TOLERANCE
 from batch2online.methods.linear_losses.expansion_state import AnchoredSample
-from batch2online.methods.linear_losses.losses.base import weighted_gram
 from batch2online.methods.linear_losses.newton import Metric, Objective, Solution, minimise, predictors
 from batch2online.numerics.triangular import column_norms, definite_factor, qr_factor
 from batch2online.schema import storable
 
-_ACCURACY = 1e-10
+_ACCURACY = 1e-12
 """Accuracy of a solution, as a share of the cost of the best constant model."""
 
-_ENOUGH = 1e-6
-"""Accuracy if the loss is smooth: the last step squares it, or takes a hundredth of it where it is inexact."""
+_ENOUGH = 1e-8
+"""Accuracy of smooth losses of a coreset: far below the noise of a model of a million rows."""
+
+_INVISIBLE = 1e-4
+"""Accuracy of models of many parameters, as a share of their expected excess cost on other rows."""
 
 _ROUGH = 1e-4
 """Accuracy of the plain problem while it only serves to judge other orders."""
@@ -102,7 +104,8 @@ def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, is
         sample = sample._replace(kept=kept)
         current = current if current is None or kept is None else current @ kept.T
     others = [] if current is None else [current]
-    accuracy = _ACCURACY if sample.loss.has_scale else _ENOUGH
+    is_exact = sample.loss.has_scale or (is_complete and not penalty.has_absolute_values)
+    accuracy = _ACCURACY if is_exact else _ENOUGH
     if current is not None and not is_complete and not penalty.has_absolute_values:
         known = _continued(sample, penalty, min(order or 2, sample.sums.n_orders - 1), current, accuracy)
         if known is not None:
@@ -198,6 +201,8 @@ def _objective(sample: AnchoredSample, penalty: Penalty, order: int, scale: floa
         squares * (strength * (1 - penalty.l1_ratio)),
         np.sqrt(squares) * (strength * penalty.l1_ratio),
         sample.kept,
+        sample.expansions if order else None,
+        order,
     )
 
 
@@ -211,7 +216,9 @@ def _solved(
         if scale is None:
             return found
         unit = _constant_cost(sample, scale)
-        best = _minimum(_objective(sample, penalty, order, scale), starts, accuracy * unit, -unit)
+        objective = _objective(sample, penalty, order, scale)
+        tolerance = _unnoticed(sample) if objective.is_wide else accuracy * unit
+        best = _minimum(objective, starts, tolerance, -unit)
         if best.value < -unit:
             return None
         starts, found = [best.theta], _Found(best.theta, scale, best.value)
@@ -223,6 +230,18 @@ def _constant_cost(sample: AnchoredSample, scale: float) -> float:
     rows = sample.anchored
     cost = float(rows.weights @ sample.loss.value(rows.design @ _constant(sample).T, rows.y, scale))
     return max(abs(cost), np.finfo(np.float64).tiny)
+
+
+def _unnoticed(sample: AnchoredSample) -> float:
+    """Return a tolerance far below the noise of a likelihood: each parameter costs half a unit of it on other rows."""
+    return (
+        _INVISIBLE
+        * sample.anchored.eta.shape[1]
+        * sample.anchored.design.shape[1]
+        / 2
+        * sample.weight
+        / sample.effective_rows
+    )
 
 
 def _minimum(objective: Objective, starts: list[FloatArray], tolerance: float, least: float) -> Solution:
@@ -243,14 +262,11 @@ def _noises(sample: AnchoredSample, metric: Metric, found: _Found) -> list[float
 
 def _left_over(sample: AnchoredSample, found: _Found) -> list[FloatArray]:
     """Return the remainders of the gradients of rows for each Taylor order."""
-    loss, rows = sample.loss, sample.anchored
+    rows, expansions = sample.anchored, sample.expansions
+    assert expansions is not None
     eta = predictors(rows.design, found.theta)
-    gradient = loss.gradient(eta, rows.y, found.scale)
-    first, moved = gradient - sample.gradients, eta - rows.eta
-    remainders = [gradient, first]
-    if sample.sums.n_orders == 3:
-        remainders.append(first - loss.expanded_hessian_product(rows.eta, rows.y, rows.scale, moved))
-    return remainders
+    gradient = sample.loss.gradient(eta, rows.y, found.scale)
+    return [gradient, *(gradient - expansions.gradient(eta, order) for order in range(1, sample.sums.n_orders))]
 
 
 def _metric(sample: AnchoredSample, penalty: Penalty, found: _Found) -> Metric:
@@ -274,7 +290,7 @@ def projection(sample: AnchoredSample, strength: float) -> FloatArray | None:
     there is nothing to remove.
     """
     rows, i = sample.anchored, int(sample.frame.intercept)
-    gram, penalties = weighted_gram(rows.design, rows.weights), sample.frame.penalties()[i:]
+    gram, penalties = sample.moments, sample.frame.penalties()[i:]
     if _are_independent(gram, np.zeros(len(penalties)), i):
         return None
     roots = np.sqrt(strength / _mean_curvature(sample) * penalties)

@@ -68,6 +68,10 @@ class PredictorLoss(ABC):
         """Return values, first and second derivatives together, which can take less work."""
         return self.value(eta, y, scale), self.gradient(eta, y, scale), self.hessian(eta, y, scale)
 
+    def value_and_gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> tuple[FloatArray, FloatArray]:
+        """Return values and first derivatives together."""
+        return self.value(eta, y, scale), self.gradient(eta, y, scale)
+
     def expanded(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> Local:
         """Return values and derivatives for expansions of this scale, see :meth:`gradient_scale`.
 

@@ -28,9 +28,7 @@ class Logistic(PredictorLoss):
         if eta.shape[1] == 1:
             signed = np.where(y > 0, -eta[:, 0], eta[:, 0])
             return np.asarray(np.maximum(signed, 0.0) + np.log1p(np.exp(-np.abs(signed))))
-        top = eta.max(axis=1)
-        own = eta[np.arange(len(eta)), y.astype(np.int64)]
-        return np.asarray(np.log(np.exp(eta - top[:, None]).sum(axis=1)) + (top - own))
+        return _values_and_shares(eta, y.astype(np.int64))[0]
 
     def probabilities(self, eta: FloatArray) -> FloatArray:
         """Return the probability of the second class (n, 1), or of all classes (n, K)."""
@@ -49,12 +47,22 @@ class Logistic(PredictorLoss):
 
     def local(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> Local:
         if eta.shape[1] > 1:
-            return _of_many(eta, y.astype(np.int64))
+            values, found = _values_and_shares(eta, y.astype(np.int64))
+            hessian = found * (1 - found)
+            found[np.arange(len(eta)), y.astype(np.int64)] -= 1.0
+            return values, found, hessian
         eta = eta[:, 0]
         small = np.exp(-np.abs(eta))  # the one exponential of a row
         found = np.where(eta >= 0, 1.0, small) / (1.0 + small)
         values = np.maximum(np.where(y > 0, -eta, eta), 0.0) + np.log1p(small)
         return values, (found - y)[:, None], (found * (1 - found))[:, None]
+
+    def value_and_gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> tuple[FloatArray, FloatArray]:
+        if eta.shape[1] == 1:
+            return self.local(eta, y, scale)[:2]
+        values, found = _values_and_shares(eta, y.astype(np.int64))
+        found[np.arange(len(eta)), y.astype(np.int64)] -= 1.0
+        return values, found
 
     def hessian_operator(self, eta: FloatArray, y: FloatArray, scale: Scale) -> Callable[[FloatArray], FloatArray]:
         if eta.shape[1] == 1:
@@ -88,19 +96,17 @@ class Logistic(PredictorLoss):
         return np.asarray(logarithms - logarithms.mean())
 
 
-def _of_many(eta: FloatArray, y: IntArray) -> Local:
-    """Return the loss of K classes and its derivatives at predictors (n, K), with one exponential per predictor."""
-    rows, (found, top, total) = np.arange(len(eta)), _shares(eta)
-    values = np.log(total) + (top - eta[rows, y])
-    hessian = found * (1 - found)
-    found[rows, y] -= 1.0
-    return values, found, hessian
+def _values_and_shares(eta: FloatArray, y: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the loss of K classes and their probabilities at predictors (n, K), by one exponential per predictor."""
+    found, top, total = _shares(eta)
+    return np.log(total) + (top - eta[np.arange(len(eta)), y]), found
 
 
 def _shares(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the softmax (n, K) of predictors, the largest of each row, and the sum of exponentials relative to it."""
     top = eta.max(axis=1)
-    found = np.exp(eta - top[:, None])
+    found = eta - top[:, None]
+    np.exp(found, out=found)
     total = found.sum(axis=1)
-    found /= total[:, None]
+    found *= (1 / total)[:, None]
     return found, top, total
