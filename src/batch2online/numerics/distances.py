@@ -133,6 +133,10 @@ class Sums(NamedTuple):
         """Return the sum of squared distances of all points to the centers (k, d) of their clusters."""
         return float(self.squares + self.masses @ np.vecdot(centers, centers) - 2 * np.vdot(self.of_points, centers))
 
+    def means(self) -> FloatArray:
+        """Return the means (k, d) of clusters that are not empty."""
+        return np.asarray(self.of_points / self.masses[:, None])
+
     def least_cost(self) -> float:
         """Return the cost of the means of the clusters, the least there is."""
         return float(self.squares - (np.square(self.of_points).sum(axis=1) / np.maximum(self.masses, _TINY)).sum())

@@ -116,6 +116,22 @@ def test_bounded_steps_are_those_of_lloyd(seed):
     assert plain_cost(points, weights, found, 2.0) <= cost * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("far", [0.0, 3.0, 1e3])
+def test_single_precision_decides_no_label(far):
+    """Far from zero, squared distances are differences of large numbers."""
+    rng = np.random.default_rng(0)
+    points = 0.3 * rng.normal(size=(8, 100))[rng.integers(8, size=900)] + rng.normal(size=(900, 100))
+    points[:300] += far
+    full, sets = WeightedPoints(points, np.ones(900)), np.stack([points[:20], points[290:310]])
+    for where in (None, np.arange(0, 900, 7)):
+        rows = points if where is None else points[where]
+        for found, centers in zip(full.two_nearest_of_each(sets, where), sets, strict=True):
+            distances = np.sort(np.linalg.norm(rows[:, None] - centers, axis=2), axis=1)
+            assert np.array_equal(found.labels, nearest(rows, centers)[0])
+            np.testing.assert_allclose(found.first, distances[:, 0], rtol=1e-3, atol=1e-6 * (1 + far))
+            np.testing.assert_allclose(found.second, distances[:, 1], rtol=1e-3)
+
+
 def test_bounded_steps_give_up_when_a_cluster_is_empty():
     points = np.random.default_rng(0).normal(size=(50, 100))
     assert means_after(WeightedPoints(points, np.ones(50)), np.stack([points[0], points[0] + 1e6]), 10) is None
@@ -297,7 +313,8 @@ def test_swaps_leave_a_local_optimum_that_steps_do_not():
     assert costs[0] > 3 * good
     search = Search(full, 6, 2.0, seed=0)
     low = search._lowered(stuck[0])
-    swapped = search.raised(search._swapped(low, float(search.low.assigned(low[None])[0].sum()), patience=2)) + origin
+    swapped = search._swapped(low, float(search.low.assigned(low[None])[0].sum()), patience=2)
+    swapped = search.raised(swapped[None])[0] + origin
     assert solver.cost(points, np.ones(600), swapped, 2.0) < 1.01 * good
 
 

@@ -10,6 +10,7 @@ from batch2online.methods.clustering import solver
 from batch2online.methods.clustering.judge import Judge, left_out
 from batch2online.methods.clustering.lloyd import WeightedPoints
 from batch2online.methods.clustering.problem import Centers
+from batch2online.numerics.distances import nearest
 from batch2online.results import ChangeEvent
 
 RNG = np.random.default_rng
@@ -20,7 +21,7 @@ LEFT_RIGHT, UP_DOWN = np.array([[-0.51, 0.0], [0.51, 0.0]]), np.array([[0.0, -0.
 def chosen(price, points, current, *others, weights=None):
     judge = Judge(price)
     weighted = WeightedPoints(points, np.ones(len(points)) if weights is None else weights)
-    return judge.choice(weighted, current, [current, *others], 2.0)
+    return judge.choice(weighted, nearest(points, current)[0], np.stack([current, *others]), 2.0)
 
 
 def test_labels_have_a_price():
@@ -48,7 +49,7 @@ def test_a_point_is_scored_by_centers_fitted_without_it():
     for _ in range(30):
         labels = np.square(points - centers[:, None]).sum(axis=2).argmin(axis=0)
         centers = np.stack([np.average(points[labels == j], axis=0, weights=weights[labels == j]) for j in range(5)])
-    found, losses = left_out(WeightedPoints(points, weights), centers, 2.0)
+    [(found, losses)] = left_out(WeightedPoints(points, weights), centers[None], 2.0)
     for i, point in enumerate(points):
         own = (found == found[i]) & (np.arange(40) != i)
         fitted = centers[np.arange(5) != found[i]]
@@ -70,13 +71,14 @@ def test_a_sample_keeps_points_that_cost_much():
     points = RNG(3).normal(size=(9_000, 2))
     points[7] = [500.0, 0.0]
     every = WeightedPoints(points, RNG(4).uniform(1, 2, size=9_000))
-    some = solver._sampled(every, points[:3], 2.0, 0, 1_000)
+    some, labels = solver._sampled(every, points[:3], 2.0, 0, 1_000)
+    assert np.array_equal(labels, nearest(some.points, points[:3])[0])
     assert 400 < len(some.points) < 1_100
     assert some.weights[some.points[:, 0] == 500.0] == every.weights[7]
     for centers in (points[:3], points[10:14]):
         cost = [solver.cost(own.points, own.weights, centers, 2.0) for own in (every, some)]
         assert cost[1] == pytest.approx(cost[0], rel=0.1)
-    assert solver._sampled(every, points[:3], 2.0, 0, 9_000) is every
+    assert solver._sampled(every, points[:3], 2.0, 0, 9_000)[0] is every
 
 
 def overlapping(n=12_000, seed=3):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.methods.clustering.lloyd import WeightedPoints, two_nearest
-from batch2online.numerics.distances import nearest, power
+from batch2online.methods.clustering.lloyd import Nearest, WeightedPoints
+from batch2online.numerics.distances import power
 from batch2online.numerics.matching import matched_weight, shared_weight
 
 _NOISE = 0.3
@@ -33,11 +33,13 @@ class Judge(NamedTuple):
 
     churn_price: float
 
-    def choice(self, points: WeightedPoints, current: FloatArray, candidates: list[FloatArray], z: float) -> int:
-        """Return the index of the best candidate (k, d); the first is refined from the current centers."""
-        weights, k = points.weights, len(current)
-        before = nearest(points.points, current)[0]
-        scored = [left_out(points, centers, z) for centers in candidates]
+    def choice(self, points: WeightedPoints, before: IntArray, candidates: FloatArray, z: float) -> int:
+        """Return the index of the best of r candidates (r, k, d); the first is refined from the current centers.
+
+        ``before`` are the labels of the points under the current centers.
+        """
+        weights, k = points.weights, candidates.shape[1]
+        scored = left_out(points, candidates, z)
         losses = weights * np.stack([own for _, own in scored])
         kept = np.array([matched_weight(shared_weight(before, labels, weights, k)) for labels, _ in scored])
         gained = losses[0] - losses
@@ -46,20 +48,23 @@ class Judge(NamedTuple):
         return int((gained.sum(axis=1) - _NOISE * noise - price).argmax())
 
 
-def left_out(points: WeightedPoints, centers: FloatArray, z: float) -> tuple[IntArray, FloatArray]:
-    r"""Return labels, and the loss of each point under centers fitted without it.
+def left_out(points: WeightedPoints, sets: FloatArray, z: float) -> list[tuple[IntArray, FloatArray]]:
+    r"""Return for each set of centers (r, k, d) labels, and the loss of each point under centers fitted without it.
 
     Without a point x of weight w, the mean c of its cluster of mass m is :math:`c - w (x - c) / (m - w)`, at a distance
     of :math:`|x - c| m / (m - w)`; the point of a cluster of its own goes to the second nearest center. The same
     factor is taken for z other than 2.
 
     >>> points = WeightedPoints(np.array([[0.0], [2.0], [9.0]]), np.ones(3))
-    >>> left_out(points, np.array([[1.0], [9.0]]), 2.0)[1].tolist()
+    >>> left_out(points, np.array([[[1.0], [9.0]]]), 2.0)[0][1].tolist()
     [4.0, 4.0, 64.0]
     """
-    labels, first, second = two_nearest(points.points, points.lengths, centers)
-    mass = np.bincount(labels, points.weights, len(centers))[labels]
+    return [_without_each(points.weights, near, sets.shape[1], z) for near in points.two_nearest_of_each(sets)]
+
+
+def _without_each(weights: FloatArray, near: Nearest, k: int, z: float) -> tuple[IntArray, FloatArray]:
+    mass = np.bincount(near.labels, weights, k)[near.labels]
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = np.where(mass > points.weights, first * (mass / (mass - points.weights)), np.inf)
-    distances = np.minimum(moved, second)
-    return labels, power(np.square(np.where(np.isfinite(distances), distances, first)), z)
+        moved = np.where(mass > weights, near.first * (mass / (mass - weights)), np.inf)
+    distances = np.minimum(moved, near.second)
+    return near.labels, power(np.square(np.where(np.isfinite(distances), distances, near.first)), z)

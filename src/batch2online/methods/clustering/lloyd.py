@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
@@ -20,6 +21,10 @@ _GATHERING = 32
 _SOFTENING = 1e-12
 _CANCELLATION = 1e-6
 """Squared distances below this share of the squared length are computed from differences."""
+_VANISHING, _TINY = 1e-280, 1e-300
+_SINGLE = 2.0**-23
+_ACCURACY = 1e-3
+"""Largest relative error of squared distances that are taken from products in single precision."""
 
 
 class Influence(NamedTuple):
@@ -46,6 +51,14 @@ class Influence(NamedTuple):
         return np.asarray(centers + steps)
 
 
+class Nearest(NamedTuple):
+    """Index of the nearest center of each point, the distance to it, and that to the second nearest."""
+
+    labels: IntArray
+    first: FloatArray
+    second: FloatArray
+
+
 class WeightedPoints:
     """Points (n, d) and their weights, prepared for products with many centers.
 
@@ -56,6 +69,7 @@ class WeightedPoints:
     def __init__(self, points: Any, weights: Any) -> None:
         self.points, self.weights = points, weights
         self.lengths = np.vecdot(points, points)
+        self._known: dict[bytes, Nearest] = {}
 
     @cached_property
     def minus_and_one(self) -> Any:
@@ -71,6 +85,60 @@ class WeightedPoints:
 
     def _ones(self) -> Any:
         return np.ones((len(self.points), 1), dtype=self.points.dtype)
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest length of the points, or their largest value if squares underflow; it has an inverse."""
+        longest = float(self.lengths.max())
+        if longest > _VANISHING:
+            return math.sqrt(longest)
+        return max(float(self.points.max()), -float(self.points.min()), _TINY)
+
+    @cached_property
+    def singles(self) -> Any:
+        """The points divided by their scale, in single precision."""
+        return self.in_singles(self.points)
+
+    def in_singles(self, points: FloatArray) -> Any:
+        """Return points divided by the scale of these points, in single precision."""
+        return np.multiply(points, 1 / self.scale, out=np.empty(points.shape, dtype=np.float32), casting="same_kind")
+
+    @cached_property
+    def _single_lengths(self) -> Any:
+        return np.vecdot(self.singles, self.singles)
+
+    def two_nearest(self, centers: FloatArray, where: IntArray | None = None) -> Nearest:
+        """Return :meth:`two_nearest_of_each` of one set of centers (k, d); that of all points is cached."""
+        if where is not None:
+            return self.two_nearest_of_each(centers[None], where)[0]
+        key = centers.tobytes()
+        if key not in self._known:
+            self._known = {key: self.two_nearest_of_each(centers[None])[0]}
+        return self._known[key]
+
+    def two_nearest_of_each(self, sets: FloatArray, where: IntArray | None = None) -> list[Nearest]:
+        r"""Return the two nearest centers of each point, or of some, in each of r sets (r, k, d).
+
+        Wide points take one product in single precision. A squared distance :math:`|x - c|^2` is then within
+        :math:`d u (|x|^2 + |c|^2)`, u the unit in the last place. Points of which this is more than a small share of
+        the least distance, or of which the nearest center could be another one, are computed in double precision.
+        """
+        if self.points.shape[1] <= _FEW_COLUMNS:
+            return two_nearest(_at(self.points, where), _at(self.lengths, where), sets)
+        low, lengths = self.in_singles(sets), _at(self._single_lengths, where)
+        rounding, found = (self.points.shape[1] + 16) * _SINGLE, []
+        for own, centers, near in zip(sets, low, two_nearest(_at(self.singles, where), lengths, low), strict=True):
+            error = rounding * (lengths + np.vecdot(centers, centers)[near.labels])
+            first, second = np.square(near.first), np.square(near.second)
+            unsure = np.flatnonzero((error > _ACCURACY * first) | (second - first < 2 * error))
+            near = Nearest(near.labels, *(each.astype(np.float64) * self.scale for each in near[1:]))
+            if unsure.size:
+                doubtful = unsure if where is None else where[unsure]
+                (exact,) = two_nearest(self.points[doubtful], self.lengths[doubtful], own[None])
+                for values, exact_values in zip(near, exact, strict=True):
+                    values[unsure] = exact_values
+            found.append(near)
+        return found
 
     def halves(self, centers: FloatArray) -> FloatArray:
         """Return (|c|^2 - 2 c.x) / 2 of all points and centers (m, d), in a scratch array."""
@@ -237,12 +305,11 @@ all points have left would be noise."""
 
 
 class Means(NamedTuple):
-    """Centers, their cost and labels, and the labels and distances before the first step."""
+    """Centers, their cost and labels, and the distances before the first step."""
 
     centers: FloatArray
     cost: float
     labels: IntArray
-    first_labels: IntArray
     first_distances: FloatArray
 
 
@@ -257,9 +324,9 @@ def means_after(
     not those of the points.
     """
     clusters = _Clusters(points, centers, sums)
-    first = clusters.labels, clusters.upper.copy()
+    first_distances = clusters.upper
     found = clusters.settled(centers, steps, gain)
-    return None if found is None else Means(*found, clusters.labels, *first)
+    return None if found is None else Means(*found, clusters.labels, first_distances)
 
 
 class _Clusters:
@@ -267,56 +334,54 @@ class _Clusters:
 
     def __init__(self, points: WeightedPoints, centers: FloatArray, sums: Sums | None) -> None:
         self.points = points
-        self.labels, self.upper, self.lower = two_nearest(points.points, points.lengths, centers)
+        self.labels, self.upper, self.lower = points.two_nearest(centers)
         sums, are_others = (_sums(points, self.labels, len(centers)), False) if sums is None else (sums, True)
-        self.sums, self.masses, self.total = sums.of_points.copy(), sums.masses.copy(), sums.squares
-        self.cost, self.largest = sums.least_cost(), self.masses.copy()
-        self.may_move = _MOST_MOVED * float(self.masses.sum()) if are_others else np.inf
+        self.sums = sums._replace(of_points=sums.of_points.copy(), masses=sums.masses.copy())
+        self.largest = sums.masses
+        self.may_move = _MOST_MOVED * float(sums.masses.sum()) if are_others else np.inf
 
-    def settled(self, start: FloatArray, steps: int, gain: float) -> tuple[FloatArray, float] | None:
-        centers, cost, gained = start, self.cost, np.inf
+    def settled(self, centers: FloatArray, steps: int, gain: float) -> tuple[FloatArray, float] | None:
+        cost, gained = self._cost(), np.inf
         for _ in range(steps):
-            if not self._is_sound(cost) or gained <= cost * gain:
+            if cost is None or gained <= cost * gain:
                 break
-            new = self._means()
+            new = self.sums.means()
             moved = np.sqrt(np.square(new - centers).sum(axis=1))
-            self.upper += moved[self.labels]
-            self.lower -= moved.max()
-            gained = self._relabelled(new) + float(self.masses @ np.square(self._means() - new).sum(axis=1))
-            centers, cost = new, cost - gained
-        return (self._means(), cost) if self._is_sound(cost) else None
+            self.upper = self.upper * (1 + _ACCURACY) + moved[self.labels]
+            self.lower = self.lower * (1 - _ACCURACY) - moved.max()
+            self._relabel(new)
+            before, centers, cost = cost, new, self._cost()
+            gained = np.inf if cost is None else before - cost
+        return None if cost is None else (self.sums.means(), cost)
 
-    def _is_sound(self, cost: float) -> bool:
-        """Return whether no cluster is empty, and sums after many changes are more than rounding."""
-        if np.bincount(self.labels, minlength=len(self.masses)).min() == 0:
-            return False
-        is_substantial = bool((self.masses > CANCELLATION * self.largest).all())
-        self.largest = np.maximum(self.largest, self.masses)
-        return is_substantial and cost >= CANCELLATION * self.total and self.may_move >= 0
+    def _cost(self) -> float | None:
+        """Return the cost of the means; None if a cluster is empty, or if sums after many changes are rounding."""
+        masses = self.sums.masses
+        is_substantial = bool((masses > CANCELLATION * self.largest).all()) and self.may_move >= 0
+        self.largest = np.maximum(self.largest, masses)
+        if not is_substantial or np.bincount(self.labels, minlength=len(masses)).min() == 0:
+            return None
+        cost = self.sums.least_cost()
+        return cost if cost >= CANCELLATION * self.sums.squares else None
 
-    def _means(self) -> FloatArray:
-        return np.asarray(self.sums / self.masses[:, None])
-
-    def _relabelled(self, centers: FloatArray) -> float:
-        """Assign points whose bounds have crossed to the nearest center; return the gain."""
+    def _relabel(self, centers: FloatArray) -> None:
+        """Assign points whose bounds have crossed to the nearest center, and move them from sum to sum."""
         doubtful = np.flatnonzero(self.upper > self.lower)
         n, k = len(self.labels), len(centers)
         if len(doubtful) > n * k / (k + _GATHERING):
             doubtful = np.arange(n)
-        rows = self.points.points if len(doubtful) == n else self.points.points[doubtful]
-        labels, self.upper[doubtful], self.lower[doubtful] = two_nearest(rows, self.points.lengths[doubtful], centers)
+        where = None if len(doubtful) == n else doubtful
+        labels, self.upper[doubtful], self.lower[doubtful] = self.points.two_nearest(centers, where)
         has_moved = np.flatnonzero(labels != self.labels[doubtful])
         movers, columns = doubtful[has_moved], np.arange(len(has_moved))
-        changes = np.zeros((len(centers), len(movers)))
-        changes[labels[has_moved], columns] = self.points.weights[movers]
-        changes[self.labels[movers], columns] = -self.points.weights[movers]
-        self.sums += changes @ rows[has_moved]
-        self.masses += changes.sum(axis=1)
-        self.may_move -= float(self.points.weights[movers].sum())
-        away = np.square(rows[has_moved] - centers[self.labels[movers]]).sum(axis=1) - np.square(self.upper[movers])
+        weights, changes = self.points.weights[movers], np.zeros((k, len(movers)))
+        changes[labels[has_moved], columns] = weights
+        changes[self.labels[movers], columns] = -weights
+        self.sums.of_points[...] += changes @ self.points.points[movers]
+        self.sums.masses[...] += changes.sum(axis=1)
+        self.may_move -= float(weights.sum())
         self.labels = self.labels.copy()
         self.labels[movers] = labels[has_moved]
-        return float(self.points.weights[movers] @ np.maximum(away, 0.0))
 
 
 def _sums(points: WeightedPoints, labels: IntArray, k: int) -> Sums:
@@ -325,19 +390,37 @@ def _sums(points: WeightedPoints, labels: IntArray, k: int) -> Sums:
     return Sums(shares @ points.points, shares.sum(axis=1), float(points.weights @ points.lengths))
 
 
-def two_nearest(rows: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return the nearest center of each row, the distance to it, and that to the second nearest."""
-    labels, both = np.empty(len(rows), dtype=np.int64), np.empty((2, len(rows)))
-    doubled, norms = -2 * centers, np.square(centers).sum(axis=1)[:, None]
-    step = max(_FEWEST_ROWS, _CACHED_ENTRIES // len(centers))
-    for start in range(0, len(rows), step):
-        piece = slice(start, start + step)
-        squared = doubled @ rows[piece].T
-        squared += norms
-        first = squared.min(axis=0, out=both[0, piece])
-        own = labels[piece] = (squared == first).argmax(axis=0)
-        squared[own, np.arange(len(own))] = np.inf
-        squared.min(axis=0, out=both[1, piece])
+def two_nearest(rows: Any, lengths: Any, sets: Any) -> list[Nearest]:
+    """Return the two nearest centers of each row in each of r sets (r, k, d), from one product."""
+    (r, k, d), n = sets.shape, len(rows)
+    labels, both = np.empty((r, n), dtype=np.int64), np.empty((2, r, n), dtype=rows.dtype)
+    doubled, norms = -2 * sets.reshape(r * k, d), np.vecdot(sets, sets).reshape(r * k, 1)
+    step = max(_FEWEST_ROWS, _CACHED_ENTRIES // k)
+    for start in range(0, n, step):
+        piece = slice(start, min(start + step, n))
+        squared = scratch.room("two nearest", (r * k, piece.stop - start), rows.dtype)
+        squared = np.add(np.matmul(doubled, rows[piece].T, out=squared), norms, out=squared)
+        for own, own_labels, first, second in zip(squared.reshape(r, k, -1), labels, *both, strict=True):
+            own_labels[piece] = _take_least(own, first[piece])
+            own.min(axis=0, out=second[piece])
     both += lengths
     first, second = np.sqrt(np.maximum(both, 0.0, out=both), out=both)
-    return labels, first, second
+    return [Nearest(*own) for own in zip(labels, first, second, strict=True)]
+
+
+def _take_least(values: Any, least: Any) -> IntArray:
+    """Fill in the least of each column (k, n), make it infinite and return its index, the first of equal ones."""
+    values.min(axis=0, out=least)
+    is_least = np.equal(values, least, out=scratch.room("is least", values.shape, np.bool_))
+    if np.count_nonzero(is_least) > least.size:
+        index = is_least.argmax(axis=0)
+    else:  # a product takes a fraction of the time of argmax
+        marks = scratch.room("marks of least", values.shape, np.float32)
+        np.copyto(marks, is_least)
+        index = (np.arange(len(values), dtype=np.float32) @ marks).astype(np.int64)
+    values[index, np.arange(least.size)] = np.inf
+    return np.asarray(index)
+
+
+def _at(values: Any, where: IntArray | None) -> Any:
+    return values if where is None else values[where]

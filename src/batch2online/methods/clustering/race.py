@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -103,7 +102,7 @@ def coarse_words(seed: int, ids: IntArray, page: int) -> WordArray:
     return words if len(words) == len(ids) else words[ids - first]
 
 
-_KEPT = 256
+_KEPT = 64
 _SEARCHED = 24.0
 """The least key is an exponential variable over the sum of w D^z; a search lists keys up to so many times its mean."""
 _FIRST_CANDIDATES = 32
@@ -135,7 +134,7 @@ class RaceRows(Protocol):
 
 
 _LARGEST_STATED = 256
-"""Maximum number of candidates of a stage in a file."""
+"""Maximum number of candidates of a stage in a file; earlier versions kept more."""
 
 
 @storable
@@ -155,7 +154,7 @@ class StageCandidates:
     @property
     def limit(self) -> float:
         """Lower bound of the keys of all other points."""
-        return float(self.bound_keys[-1]) if len(self.bound_keys) == _KEPT else np.inf
+        return float(self.bound_keys[-1]) if len(self.bound_keys) >= _KEPT else np.inf
 
     def with_points(self, bound_keys: FloatArray, positions: IntArray, variables: FloatArray) -> StageCandidates:
         keys = np.concatenate([self.bound_keys, bound_keys])
@@ -292,27 +291,27 @@ class Race:
 
     def run(self, history: RaceRows) -> tuple[Race, IntArray]:
         """Return the race, with what it has found, and the positions of the seeds; fewer than k if points are fewer."""
-        race, chosen = self, Rows.empty(history.width, history.n_targets)
-        positions: list[int] = []
-        first = self._first_candidates(history) if self.rows else []
-        search = RowSearch(history, self.k, self.z, self.seed)
-        for stage, first_rows in enumerate(first):
-            race, position = race.winner(stage, tuple(positions), chosen.points, search, first_rows)
+        race, positions = self, list[int]()
+        seeds = np.empty((self.k, history.width))
+        if not self.rows:
+            return self, np.empty(0, dtype=np.int64)
+        first, search = FirstCandidates(self, history), RowSearch(history, self.k, self.z, self.seed)
+        for stage in range(self.k):
+            race, position = race.winner(stage, tuple(positions), seeds[:stage], search, first)
             if position < 0:
                 break
             positions.append(position)
-            chosen = Rows.concatenate([chosen, history.at(np.array([position]))])
+            seeds[stage] = history.at(np.array([position])).points[0]
+            first.add(seeds[stage], stage)
         return race, np.array(positions, dtype=np.int64)
 
-    def _first_candidates(self, history: RaceRows) -> list[Rows]:
-        """Return the rows of the first few candidates of each stage, all read at once."""
-        positions = [candidates.positions[:_FIRST_CANDIDATES] for candidates in self.candidates]
-        rows = history.at(np.concatenate(positions))
-        ends = np.cumsum([0, *map(len, positions)]).tolist()
-        return [rows[start:stop] for start, stop in pairwise(ends)]
-
     def winner(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, search: RowSearch, first_rows: Rows | None = None
+        self,
+        stage: int,
+        before: tuple[int, ...],
+        seeds: FloatArray,
+        search: RowSearch,
+        known_rows: FirstCandidates | None = None,
     ) -> tuple[Race, int]:
         """Return the race, with what it has found, and the position of the winner of a stage, -1 if there is none.
 
@@ -323,7 +322,7 @@ class Race:
         if known is not None and known.before == before:
             start, best = known.rows, (known.key, known.position)
         if not search.has_listed(stage, start):
-            first, is_certain = self._best_candidate(stage, seeds, search.history, first_rows)
+            first, is_certain = self._best_candidate(stage, seeds, search.history, known_rows)
             if is_certain:
                 return self, first[1]
             best = min(best, first)
@@ -332,17 +331,19 @@ class Race:
         return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), best[1]
 
     def _best_candidate(
-        self, stage: int, seeds: FloatArray, history: RaceRows, first_rows: Rows | None
+        self, stage: int, seeds: FloatArray, history: RaceRows, known_rows: FirstCandidates | None
     ) -> tuple[tuple[float, int], bool]:
         """Return the least key of the candidates and its position, and whether no other row can have less."""
         candidates, factor = self.candidates[stage], self._factor(seeds)
         n_read, best, position = 0, np.inf, -1
         while n_read < len(candidates.positions):
             stop = min(len(candidates.positions), max(_FIRST_CANDIDATES, 2 * n_read))
-            rows = first_rows if n_read == 0 else None
-            rows = history.at(candidates.positions[n_read:stop]) if rows is None else rows
-            losses = distances(rows.points, seeds, self.z)
-            keys = race_keys(candidates.variables[n_read:stop], rows.weights, losses)
+            if n_read == 0 and known_rows is not None:
+                weights, losses = known_rows.of(stage)
+            else:
+                rows = history.at(candidates.positions[n_read:stop])
+                weights, losses = rows.weights, distances(rows.points, seeds, self.z)
+            keys = race_keys(candidates.variables[n_read:stop], weights, losses)
             if keys.min() < best:
                 best, position = float(keys.min()), int(candidates.positions[n_read + int(keys.argmin())])
             n_read = stop
@@ -364,6 +365,28 @@ class Race:
             return math.exp(max(0.0, log_ratio))
         with np.errstate(over="ignore"):
             return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
+
+
+class FirstCandidates:
+    """The first few candidates of all stages, read at once, and their distances to the seeds so far."""
+
+    def __init__(self, race: Race, history: RaceRows) -> None:
+        positions = [candidates.positions[:_FIRST_CANDIDATES] for candidates in race.candidates]
+        self.rows, self.z = history.at(np.concatenate(positions)), race.z
+        self.starts = np.cumsum([0, *map(len, positions)]).tolist()
+        self.squared = np.full(len(self.rows), np.inf)
+
+    def add(self, seed: FloatArray, stage: int) -> None:
+        """Compare the candidates of later stages with the seed of a stage."""
+        later = slice(self.starts[stage + 1], None)
+        squared = squared_distances(self.rows.points[later], seed[None])[0]
+        np.minimum(self.squared[later], squared, out=self.squared[later])
+
+    def of(self, stage: int) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of the candidates of a stage, and their D^z."""
+        own = slice(self.starts[stage], self.starts[stage + 1])
+        squared = self.squared[own]
+        return self.rows.weights[own], power(squared, self.z) if stage else np.ones(len(squared))
 
 
 class RowSearch:

@@ -26,7 +26,7 @@ from batch2online.methods.clustering.lloyd import (
     raced,
     refined,
 )
-from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, sums_of_clusters
+from batch2online.numerics.distances import Sums, nearest_squared, power, sums_of_clusters
 from batch2online.rows import all_ones
 
 _SWAPS = 4
@@ -35,7 +35,6 @@ _FAILURES = 2
 _SHORT, _LONG = 5, 50
 _GAIN = 3e-4
 _SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
-_VANISHING, _TINY = 1e-280, 1e-300
 _FEW_STARTS, _CROWDED = 3, 8
 """New starts of a search; one where there are at most so many points for each center: more would find little."""
 _START_CENTERS = 20
@@ -50,17 +49,15 @@ class Search:
 
     def __init__(self, full: WeightedPoints, k: int, z: float, seed: int) -> None:
         self.full, self.k, self.z, self.seed, self.draws = full, k, z, seed, 0
-        self.scale = _scale(full)
-        singles = _singles(full.points, self.scale)
-        self.projection = _projection(singles, seed, k)
+        self.projection = _projection(full.singles, seed, k)
         weights = full.weights / full.weights.max()
-        self.low = WeightedPoints(self._projected(singles), weights.astype(np.float32))
+        self.low = WeightedPoints(self._projected(full.singles), weights.astype(np.float32))
 
     def _projected(self, singles: Any) -> Any:
         return singles if self.projection is None else singles @ self.projection
 
     def _lowered(self, points: FloatArray) -> FloatArray:
-        return np.asarray(self._projected(_singles(points, self.scale)))
+        return np.asarray(self._projected(self.full.in_singles(points)))
 
     def run(self, starts: int, current: FloatArray | None) -> FloatArray:
         """Return sets of centers (r, k, d) to continue from: the current ones, and better ones if any are found.
@@ -78,8 +75,8 @@ class Search:
         found = self._swapped(best, least, 1)
         return np.stack([current] if found is own else [current, self._finished(found)])
 
-    def candidates(self, current: FloatArray) -> list[FloatArray]:
-        """Return sets of centers (k, d): refined from the current ones; after 1, 2, 4, ... swaps; from new starts.
+    def candidates(self, current: FloatArray) -> FloatArray:
+        """Return sets of centers (r, k, d): refined from the current ones; after 1, 2, 4, ... swaps; from new starts.
 
         The more centers there are, the better swaps are next to new starts, of which there are fewer.
         """
@@ -90,20 +87,19 @@ class Search:
         if starts:
             new, least = raced(self.low, self._seeded(starts), self.z, 3 * _SHORT)
             found.append(self._swapped(new, least, 1))
-        settled, _ = refined(self.low, np.stack(found), self.z, _SHORT, NEARLY_CONVERGED)
-        return [self.raised(centers) for centers in settled]
+        return self.raised(refined(self.low, np.stack(found), self.z, _SHORT, NEARLY_CONVERGED)[0])
 
     def _finished(self, centers: FloatArray) -> FloatArray:
-        return self.raised(refined(self.low, centers[None], self.z, _LONG, NEARLY_CONVERGED)[0][0])
+        return np.asarray(self.raised(refined(self.low, centers[None], self.z, _LONG, NEARLY_CONVERGED)[0])[0])
 
-    def raised(self, centers: FloatArray) -> FloatArray:
-        """Return centers in all columns: the means of the clusters."""
-        if self.projection is None:
-            return centers.astype(np.float64) * self.scale
-        _, members = self.low.assigned(centers[None])
-        shares = members[0] * self.full.weights
-        mass = shares.sum(axis=1, keepdims=True)
-        return np.asarray(shares @ self.full.points / np.where(mass > 0, mass, 1.0))
+    def raised(self, sets: FloatArray) -> FloatArray:
+        """Return sets of centers (r, k, d) in all columns: the means of the clusters, in single precision too."""
+        if self.projection is not None:
+            r, k, _ = sets.shape
+            shares = (self.low.assigned(sets)[1] * self.low.weights).reshape(r * k, -1)
+            masses = shares.sum(axis=1, keepdims=True)
+            sets = np.reshape(shares @ self.full.singles / np.where(masses > 0, masses, 1.0), (r, k, -1))
+        return np.asarray(sets.astype(np.float64) * self.full.scale)
 
     def _uniforms(self, count: int) -> FloatArray:
         self.draws += count
@@ -173,19 +169,6 @@ class Search:
         return options
 
 
-def _singles(points: FloatArray, scale: float) -> Any:
-    """Return points divided by a scale, in single precision."""
-    return np.multiply(points, 1 / scale, out=np.empty(points.shape, dtype=np.float32), casting="same_kind")
-
-
-def _scale(points: WeightedPoints) -> float:
-    """Return the largest length of the points, or their largest value if squares underflow; it has an inverse."""
-    longest = float(points.lengths.max())
-    if longest > _VANISHING:
-        return math.sqrt(longest)
-    return max(float(points.points.max()), -float(points.points.min()), _TINY)
-
-
 def _projection(points: Any, seed: int, k: int) -> Any:
     """Return an orthonormal basis (d, few) of the leading directions of some of the points, None for few columns.
 
@@ -204,8 +187,10 @@ def _projection(points: Any, seed: int, k: int) -> Any:
 
 
 STARTS = 8
-_WITH_SUMS, _LONG = 10, 50
+_WITH_SUMS, _LONG = 5, 50
 _SOME = 64
+_NEGLIGIBLE = 0.05
+"""Steps end where one gains less than this share of k / n, the error of k means of n points."""
 
 
 class Clusters(NamedTuple):
@@ -301,9 +286,9 @@ def _options(
     """Return sets of centers (r, k, d) to continue from: the current ones, and others if these are better."""
     if current is None or judge is None:
         return Search(points, k, z, seed).run(starts, current)
-    some = _sampled(points, current, z, seed, max(_JUDGED, _JUDGED_PER_CENTER * k))
+    some, labels = _sampled(points, current, z, seed, max(_JUDGED, _JUDGED_PER_CENTER * k))
     candidates = Search(some, k, z, seed).candidates(current)
-    best = judge.choice(some, current, candidates, z)
+    best = judge.choice(some, labels, candidates, z)
     if best == 0:
         return current[None]
     found = candidates[best]
@@ -312,17 +297,22 @@ def _options(
     return np.stack([current, found])
 
 
-def _sampled(points: WeightedPoints, current: FloatArray, z: float, seed: int, size: int) -> WeightedPoints:
-    """Return about ``size`` points at most, by their sensitivity under the current centers; all if they are few."""
+def _sampled(
+    points: WeightedPoints, current: FloatArray, z: float, seed: int, size: int
+) -> tuple[WeightedPoints, IntArray]:
+    """Return about ``size`` points at most, by their sensitivity under the current centers, and their labels.
+
+    All are returned if they are few.
+    """
+    labels, distances, _ = points.two_nearest(current)
     if len(points.points) <= 1.5 * size:
-        return points
-    labels, squared = nearest(points.points, current)
-    losses, masses = points.weights * power(squared, z), np.bincount(labels, points.weights, len(current))
+        return points, labels
+    losses, masses = points.weights * power(np.square(distances), z), np.bincount(labels, points.weights, len(current))
     scores = losses / (losses.sum() or 1.0) + points.weights / (len(current) * masses)[labels]
     q = np.minimum(1.0, size / 2 * scores)
     draws = sampling.uniforms_of(sampling.words(seed, sampling.SOLVER, range(len(q)), _SAMPLE_PAGE))
     kept = np.flatnonzero(draws < q)
-    return WeightedPoints(points.points[kept], points.weights[kept] / q[kept])
+    return WeightedPoints(points.points[kept], points.weights[kept] / q[kept]), labels[kept]
 
 
 def _decided(
@@ -340,13 +330,13 @@ def _decided(
     """
     least = [own.least_cost() for own in sums]
     best = len(options) - 1 if is_judged else int(np.argmin(least))
-    gain = NEARLY_CONVERGED if has_current else CONVERGED
+    gain = max(NEARLY_CONVERGED, _NEGLIGIBLE * options.shape[1] / len(points.points)) if has_current else CONVERGED
     if min(least) >= CANCELLATION * sums[0].squares:
         found = means_after(
             points, options[best], _WITH_SUMS if are_others else _LONG, sums[best] if are_others else None, gain
         )
         if found is not None and has_current:
-            own, ess_ratio = None if best else found.first_labels, _ess_ratio(points.weights, found.first_distances)
+            own, ess_ratio = points.two_nearest(options[0]).labels, _ess_ratio(points.weights, found.first_distances)
             return Clusters(found.centers, found.labels, (sums[0].cost(options[0]), found.cost), own, ess_ratio)
         if found is None and are_others:
             found = means_after(points, options[best], _LONG, None, gain)
