@@ -617,6 +617,8 @@ def score(state: StreamState, rows: Rows, answered: Answered | None = None) -> t
     with np.errstate(over="ignore"):
         losses, secondary, seen = _losses(problem, state.model, warm_up, weighted)
         totals = weighted_totals(losses, secondary, weighted.weights)
+        if math.isnan(totals.least):
+            check_losses(losses, rows.ids)
         unscored, record, reported = state.unscored, state.record, (losses, secondary)
         if warm_up is not None and not warm_up.scores:
             unscored = unscored.plus(weighted)
@@ -666,7 +668,6 @@ def _losses(
     else:
         (losses, secondary), warm_up = warm_up.score(rows.points, rows.targets, rows.weights)
         losses, secondary = problem.clip(losses, secondary)
-    check_losses(losses, rows.ids)
     return losses, secondary, warm_up
 
 

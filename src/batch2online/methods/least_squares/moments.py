@@ -7,6 +7,7 @@ leverage scores, computed at a check of the condition, which stay valid as rows 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -26,7 +27,7 @@ from batch2online.numerics.triangular import (
     qr_factor,
     whitened,
 )
-from batch2online.rows import Rows, all_ones
+from batch2online.rows import PIECE_ENTRIES, Rows, all_ones
 from batch2online.schema import Count, at_least, finite, number, require, require_equal, semidefinite, shape, storable
 
 RIDGE = 1e-24
@@ -138,8 +139,9 @@ class ScoreBounds:
         if has_ones:
             bound += scales[outer[0]]
             along += direction[outer[0]]
-        for place, values in list(zip(outer, others, strict=True))[has_ones:]:
-            if scales[place]:
+            others, outer = others[1:], outer[1:]
+        for place, values in zip(outer, others, strict=True):
+            if scales[place]:  # zero for the last target
                 bound += values * values * scales[place]
             along += values * direction[place]
         along *= along
@@ -272,9 +274,9 @@ class Moments:
         inner, outer = self.inner, self.outer
         gram = np.empty((len(self.shift), len(self.shift)))
         gram[inner, inner] = points.T @ points
-        for position, column in zip(outer, others, strict=True):  # faster than one narrow product
-            gram[position, inner] = gram[inner, position] = column @ points
-            gram[position, outer] = others @ column
+        for position, column, products in zip(outer, others, others @ points, strict=True):
+            gram[position, inner] = gram[inner, position] = products
+            gram[position, outer] = others @ column  # faster than one narrow product
         return gram
 
     def representative(self, rows: Rows) -> FloatArray:
@@ -493,28 +495,34 @@ class Moments:
             return np.zeros(len(rows))
         last = len(self.shift) if with_targets else self.n_inputs
         factor = self.coordinate_factor[:last, :last]
-        white = (whitened(self.coordinates(piece)[:, :last], factor) for piece in rows.pieces())
-        return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
+        scores = _of_pieces(rows, lambda piece: squared_lengths(whitened(self.coordinates(piece)[:, :last], factor)))
+        return np.asarray(np.minimum(1.0, scores))
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Return upper bounds of the scores of rows among those added: their scores at the last check."""
         reference = self.reference
         assert reference is not None
         if not self.is_plain:
-            return np.concatenate([reference.bounds(self.coordinates(piece)) for piece in rows.pieces()])
-        columns = (self.plain_columns(piece) for piece in rows.pieces())
-        return np.concatenate([reference.plain_bounds(*piece, self.inner, self.outer) for piece in columns])
+            return _of_pieces(rows, lambda piece: reference.bounds(self.coordinates(piece)))
+        return _of_pieces(
+            rows, lambda piece: reference.plain_bounds(*self.plain_columns(piece), self.inner, self.outer)
+        )
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
         """Return coarser upper bounds in O(p) a row, see :class:`ScoreBounds`."""
         reference = self.reference
         assert reference is not None
         if not self.is_plain:
-            return np.concatenate([reference.coarse_bounds(self.coordinates(piece)) for piece in rows.pieces()])
-        has_ones = self.intercept and all_ones(rows.weights)
-        columns = (self.plain_columns(piece) for piece in rows.pieces())
-        bounds = (reference.plain_coarse_bounds(*piece, self.inner, self.outer, has_ones) for piece in columns)
-        return np.concatenate(list(bounds))
+            return _of_pieces(rows, lambda piece: reference.coarse_bounds(self.coordinates(piece)))
+        places = self.inner, self.outer, self.intercept and all_ones(rows.weights)
+        return _of_pieces(rows, lambda piece: reference.plain_coarse_bounds(*self.plain_columns(piece), *places))
+
+
+def _of_pieces(rows: Rows, values_of: Callable[[Rows], FloatArray]) -> FloatArray:
+    """Return values of rows, a piece of them at a time."""
+    if rows.points.size <= PIECE_ENTRIES:
+        return values_of(rows)
+    return np.concatenate([values_of(piece) for piece in rows.pieces()])
 
 
 @dataclass(frozen=True)
