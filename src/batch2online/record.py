@@ -205,12 +205,12 @@ class Record:
         values = problem.spread_of(rows) if self.span or rows.targets.shape[1] else None
         if values is not None:
             fields["spread"] = (self.spread or Spread()).plus(values, rows.weights)
-        baseline, every = self.baseline or problem.baseline(), losses
+        baseline, every = self.baseline or problem.baseline(), list(losses)
         if baseline is not None:
             beside, fields["baseline"] = baseline.plus(rows, problem.class_scores(model, rows, losses))
-            every = *losses, *beside
+            every += beside
         if not all_ones(rows.weights):
-            every = tuple(values * rows.weights for values in every)
+            every = [values * rows.weights for values in every]
         fields["windows"] = self.windows.plus(rows.weights, every)
         return fields
 

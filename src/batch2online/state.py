@@ -796,13 +796,14 @@ def decide(state: StreamState, history: History | None) -> Decision:
     if trigger is None:
         return Decision.of(state, sketch=state.sketch, has_no_benefit=state.refresh.benefit is not benefit)
     problem, policy, n = state.problem, state.policy, state.n_learned
-    bound = problem.lower_bound(data)
-    before = None if bound is None else problem.cost(state.model, data)
     degrees = problem.degrees_of_freedom(state.model, data) if policy.compares_costs else 0.0
     noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
-    if tolerance and before is not None and before <= tolerance * bound:
-        return Decision.of(state, sketch=state.sketch)
+    before: float | None = None
+    if tolerance and (bound := problem.lower_bound(data)) is not None:
+        before = problem.cost(state.model, data)
+        if before <= tolerance * bound:
+            return Decision.of(state, sketch=state.sketch)
     new, seconds = timed_fit(data, state.model, problem.fit_online)
     found = {"n_fit_rows": new.n_rows, "seconds": seconds}
     if new.costs is not None:

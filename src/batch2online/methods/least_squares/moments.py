@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
@@ -175,6 +175,18 @@ class Condition:
         norms = self.norms
         per_norm = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         return ScoreBounds(rows, LOSS_OF_DIGITS * self.least * norms**2, per_norm[:, None] * self.inverse_factor, own)
+
+
+class CentredFactor(NamedTuple):
+    """A factor of the rows around their means: ``[inputs | targets]``, and below it ``[0 | rest]``.
+
+    ``means`` are those of [1 | a | b]; None without an intercept.
+    """
+
+    means: FloatArray | None
+    inputs: FloatArray
+    targets: FloatArray
+    rest: FloatArray
 
 
 @storable
@@ -393,7 +405,7 @@ class Moments:
         """Return a copy with another Gram matrix in the same coordinates, which keeps what is cached of these."""
         new = object.__new__(Moments)
         vars(new).update(vars(self), gram=gram, rows=rows)
-        for cached in ("regularised", "coordinate_factor", "shifted_factor", "regular_factor"):
+        for cached in ("regularised", "coordinate_factor", "shifted_factor", "regular_factor", "centred_factor"):
             vars(new).pop(cached, None)
         return new
 
@@ -489,6 +501,26 @@ class Moments:
         """The same with the regularisation: invertible, whatever columns depend on each other."""
         return self.coordinate_factor if self.untransform is None else self.coordinate_factor @ self.untransform
 
+    @cached_property
+    def centred_factor(self) -> CentredFactor:
+        """Triangular factors of the rows around their means, with the regularisation.
+
+        Below the row of the constant stands the factor of the centred rows.
+        """
+        factor, i, inputs = self.regular_factor, int(self.intercept), self.n_inputs
+        means = factor[0] / factor[0, 0] + self.shift if self.intercept and factor[0, 0] > 0 else None
+        return CentredFactor(means, factor[i:inputs, i:inputs], factor[i:inputs, inputs:], factor[inputs:, inputs:])
+
+    @property
+    def input_spreads(self) -> FloatArray:
+        """Norms of the columns of a around their means."""
+        return self.spreads(self.regular_factor)[self.inner]
+
+    @property
+    def whole(self) -> Moments:
+        """The moments themselves, as those of few rows have."""
+        return self
+
     def scores(self, rows: Rows, *, with_targets: bool = True) -> FloatArray:
         """Return leverage scores of rows that are among those added."""
         if self.reference is None:
@@ -500,22 +532,26 @@ class Moments:
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Return upper bounds of the scores of rows among those added: their scores at the last check."""
-        reference = self.reference
-        assert reference is not None
+        return _of_pieces(rows, self._bounds)
+
+    def _bounds(self, rows: Rows) -> FloatArray:
+        assert self.reference is not None
         if not self.is_plain:
-            return _of_pieces(rows, lambda piece: reference.bounds(self.coordinates(piece)))
-        return _of_pieces(
-            rows, lambda piece: reference.plain_bounds(*self.plain_columns(piece), self.inner, self.outer)
-        )
+            return self.reference.bounds(self.coordinates(rows))
+        points, others = self.plain_columns(rows)
+        return self.reference.plain_bounds(points, others, self.inner, self.outer)
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
         """Return coarser upper bounds in O(p) a row, see :class:`ScoreBounds`."""
-        reference = self.reference
-        assert reference is not None
+        return _of_pieces(rows, self._coarse_bounds)
+
+    def _coarse_bounds(self, rows: Rows) -> FloatArray:
+        assert self.reference is not None
         if not self.is_plain:
-            return _of_pieces(rows, lambda piece: reference.coarse_bounds(self.coordinates(piece)))
-        places = self.inner, self.outer, self.intercept and all_ones(rows.weights)
-        return _of_pieces(rows, lambda piece: reference.plain_coarse_bounds(*self.plain_columns(piece), *places))
+            return self.reference.coarse_bounds(self.coordinates(rows))
+        points, others = self.plain_columns(rows)
+        has_ones = self.intercept and all_ones(rows.weights)
+        return self.reference.plain_coarse_bounds(points, others, self.inner, self.outer, has_ones)
 
 
 def _of_pieces(rows: Rows, values_of: Callable[[Rows], FloatArray]) -> FloatArray:
