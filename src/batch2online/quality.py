@@ -201,20 +201,24 @@ class Windows:
         require((self.sums[:2] > 0).all(), "sums: found a window without rows")
 
     def plus(self, weights: FloatArray, losses: Sequence[FloatArray]) -> Windows:
-        """Return the windows with further rows: their weights (n,), and the four losses (n,) of each, weighted."""
-        last = int(self.sums[0, -1]) if self.sums.shape[1] else self.width
-        room = max(0, self.width - last)
-        starts = np.arange(room, len(weights), self.width)
-        starts = np.append(0, starts) if room else starts
-        sums = np.empty((6, self.sums.shape[1] - bool(room) + len(starts)))
-        sums[:, : self.sums.shape[1]] = self.sums
-        new = sums[:, self.sums.shape[1] - bool(room) :]
-        new[0, :-1], new[0, -1] = starts[1:] - starts[:-1], len(weights) - starts[-1]
-        new[1] = new[0] if all_ones(weights) else np.add.reduceat(weights, starts)
-        for values, to in zip(losses, new[2:], strict=True):
-            to[:] = np.add.reduceat(values, starts)
-        if room:
-            new[:, 0] += self.sums[:, -1]
+        """Return the windows with further rows: their weights (n,), and the losses (n,) of each, weighted.
+
+        These are loss and secondary loss, then those of the baseline, if there is one.
+        """
+        n, known = len(weights), self.sums.shape[1]
+        last = int(self.sums[0, -1]) if known else self.width
+        is_open = last < self.width
+        starts = np.arange(-last if is_open else 0, n, self.width)
+        sums = np.zeros((6, known - is_open + len(starts)))
+        sums[:, :known] = self.sums
+        new = sums[:, known - is_open :]
+        ends = np.minimum(starts + self.width, n)
+        starts[0] = 0
+        rows = ends - starts
+        new[0] += rows
+        new[1] += rows if all_ones(weights) else np.add.reduceat(weights, starts)
+        for values, to in zip(losses, new[2:], strict=False):
+            to += np.add.reduceat(values, starts)
         return Windows(self.width, sums)._within_bounds()
 
     def merge(self, other: Windows) -> Windows:

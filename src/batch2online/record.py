@@ -83,15 +83,24 @@ class Spread:
 
     def plus(self, values: FloatArray, weights: FloatArray) -> Spread:
         """Return the spread with these values (n, k) as well."""
-        if all_ones(weights):
-            flat = values[:, 0] if values.shape[1] == 1 else values  # several times as fast for one column
-            mean = flat.mean(axis=0)
-            away = np.ravel(flat - mean)
-            return self.merge(Spread(float(len(values)), np.atleast_1d(mean), float(away @ away)))
+        if all_ones(weights) and len(values):
+            return self._plus_ones(values)
         weight = float(weights.sum())
         mean = weights @ values / weight
         away = values - mean
         return self.merge(Spread(weight, mean, float(weights @ np.einsum("ij,ij->i", away, away))))
+
+    def _plus_ones(self, values: FloatArray) -> Spread:
+        """Return the spread with further values of weight one, from sums of differences to the first of them.
+
+        The spread of n values is at least a share 1 - 1 / n of the squared distance of any to the mean, so that
+        subtracting the latter n times loses no more than the digits of n.
+        """
+        n = float(len(values))
+        away = values - values[0]
+        shift = np.add.reduce(away, axis=None if away.shape[1] == 1 else 0) / n  # much faster without an axis
+        squares = float(np.vdot(away, away) - n * np.vdot(shift, shift))
+        return self.merge(Spread(n, values[0] + shift, max(0.0, squares)))
 
     def merge(self, other: Spread) -> Spread:
         """Return the spread of the values of both."""
@@ -196,14 +205,14 @@ class Record:
         values = problem.spread_of(rows) if self.span or rows.targets.shape[1] else None
         if values is not None:
             fields["spread"] = (self.spread or Spread()).plus(values, rows.weights)
-        baseline, nothing = self.baseline or problem.baseline(), np.broadcast_to(0.0, len(rows))
-        every: tuple[FloatArray, ...] = (own, secondary, nothing, nothing)
+        baseline, every = self.baseline or problem.baseline(), list(losses)
         if baseline is not None:
             beside, fields["baseline"] = baseline.plus(rows, problem.class_scores(model, rows, losses))
-            every = own, secondary, *beside
+            every += beside
         if not all_ones(rows.weights):
-            every = tuple(values * rows.weights for values in every)
-        return fields | {"windows": self.windows.plus(rows.weights, every)}
+            every = [values * rows.weights for values in every]
+        fields["windows"] = self.windows.plus(rows.weights, every)
+        return fields
 
     def _last_rows(self, rows: Rows, losses: FloatArray, secondary: FloatArray) -> dict[str, Any]:
         some, n = slice(-self.span, None), len(rows)

@@ -617,6 +617,8 @@ def score(state: StreamState, rows: Rows, answered: Answered | None = None) -> t
     with np.errstate(over="ignore"):
         losses, secondary, seen = _losses(problem, state.model, warm_up, weighted)
         totals = weighted_totals(losses, secondary, weighted.weights)
+        if math.isnan(totals.least):
+            check_losses(losses, rows.ids)
         unscored, record, reported = state.unscored, state.record, (losses, secondary)
         if warm_up is not None and not warm_up.scores:
             unscored = unscored.plus(weighted)
@@ -666,7 +668,6 @@ def _losses(
     else:
         (losses, secondary), warm_up = warm_up.score(rows.points, rows.targets, rows.weights)
         losses, secondary = problem.clip(losses, secondary)
-    check_losses(losses, rows.ids)
     return losses, secondary, warm_up
 
 
@@ -795,13 +796,14 @@ def decide(state: StreamState, history: History | None) -> Decision:
     if trigger is None:
         return Decision.of(state, sketch=state.sketch, has_no_benefit=state.refresh.benefit is not benefit)
     problem, policy, n = state.problem, state.policy, state.n_learned
-    bound = problem.lower_bound(data)
-    before = None if bound is None else problem.cost(state.model, data)
     degrees = problem.degrees_of_freedom(state.model, data) if policy.compares_costs else 0.0
     noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
-    if tolerance and before is not None and before <= tolerance * bound:
-        return Decision.of(state, sketch=state.sketch)
+    before: float | None = None
+    if tolerance and (bound := problem.lower_bound(data)) is not None:
+        before = problem.cost(state.model, data)
+        if before <= tolerance * bound:
+            return Decision.of(state, sketch=state.sketch)
     new, seconds = timed_fit(data, state.model, problem.fit_online)
     found = {"n_fit_rows": new.n_rows, "seconds": seconds}
     if new.costs is not None:

@@ -96,10 +96,12 @@ class MeanSoFar(WarmUp):
         summands[1:] = away if are_one else weights[:, None] * away
         axis = None if len(first) == 1 else 0  # three times as fast without one
         sums = np.cumsum(summands, axis=axis).reshape(summands.shape)
-        totals = self.weight + np.arange(n + 1.0) if are_one else np.cumsum(np.concatenate([[self.weight], weights]))
+        totals = np.arange(n + 1.0) if are_one else np.concatenate([[self.weight], weights])
+        totals = np.add(totals, self.weight, out=totals) if are_one else np.cumsum(totals)
         following = type(self)(self.of_targets, self.power, first, sums[-1].copy(), float(totals[-1]))
         totals[0] = totals[0] or 1.0  # the first row of all has nothing before it
-        away -= sums[:-1] / totals[:-1, None]
+        sums /= totals[:, None]
+        away -= sums[:-1]
         return away, following
 
     def scaled(self, factor: float) -> Self:

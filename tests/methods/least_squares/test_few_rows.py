@@ -7,8 +7,10 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
 from batch2online import OnlineRegression, load
+from batch2online.methods.least_squares.few_rows import FewRows
 from batch2online.methods.least_squares.moments import Moments
-from batch2online.methods.least_squares.solver import least_squares, ridge
+from batch2online.methods.least_squares.problem import LinearModel, _deviation
+from batch2online.methods.least_squares.solver import Tridiagonal, least_squares, ridge
 from batch2online.refresh import Geometric
 from batch2online.rows import Rows
 
@@ -142,3 +144,63 @@ def test_few_rows_are_predicted_better_than_by_least_squares():
         losses.append([model.regret_.loss for model in models])
     own, others = np.sum(losses, axis=0)
     assert own < 0.98 * others
+
+
+def wide(n, weights=None, intercept=True):
+    """Return n rows of eight columns, one constant and one the sum of two others, and what is kept of them."""
+    rng = np.random.default_rng(n)
+    X = 50 + rng.normal(size=(n, 8)) * np.arange(1, 9)
+    X[:, 3], X[:, 5] = 7.0, X[:, 0] + X[:, 1]
+    rows = Rows(X, 1e3 + rng.normal(size=(n, 2)), np.ones(n) if weights is None else weights, np.arange(n))
+    few = FewRows.none(8, 2, intercept)
+    for start in range(0, n, 3):
+        few = few.add(rows[start : start + 3])
+    return rows, few
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 7, 9])
+def test_few_rows_say_what_their_moments_say(n, intercept):
+    rows, few = wide(n, np.linspace(1, 4, n), intercept)
+    assert isinstance(few, FewRows)
+    whole, offset = Moments.empty(8, 2, intercept).add(rows), 1e3
+    model = LinearModel(np.random.default_rng(0).normal(size=(2, 8)), np.array([offset, offset]) * intercept)
+    costs = [float(np.square(each.shifted_factor @ _deviation(model, each)).sum()) for each in (few, whole)]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-9)
+    assert few.input_spreads == pytest.approx(whole.input_spreads, rel=1e-6, abs=1e-6)
+    if n > 1:
+        for one, other in zip(ridge(few, n), ridge(whole, n), strict=True):
+            assert one == pytest.approx(other, rel=1e-6, abs=1e-9)
+    assert few.whole.scores(rows) == pytest.approx(whole.scores(rows))
+
+
+def test_as_many_rows_as_columns_become_moments():
+    rows, few = wide(10)
+    more = few.add(rows[:1])
+    assert isinstance(more, Moments)
+    assert more.rows == 11
+    assert FewRows.none(8, 2, True).add(Rows.concatenate([rows, rows[:1]])).gram.tolist() == more.gram.tolist()
+
+
+def test_what_is_held_of_few_rows_is_a_copy_that_can_be_stored(tmp_path):
+    X = np.random.default_rng(0).normal(size=(15, 20))
+    model = OnlineRegression(random_state=0).partial_fit(X, X[:, 0])
+    model.save(tmp_path / "few.b2o")
+    X[:] = 0.0
+    again = load(tmp_path / "few.b2o")
+    more = np.random.default_rng(1).normal(size=(50, 20))
+    for each in (model, again):
+        each.partial_fit(more, more[:, 0])
+    assert again.coef_.tolist() == model.coef_.tolist()
+    assert np.abs(model.coef_[0]) > 0.5
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 70])
+def test_a_tridiagonal_form_solves_as_the_matrix_does(n):
+    rng = np.random.default_rng(n)
+    root, columns = rng.normal(size=(n, n)), rng.normal(size=(n, 3))
+    matrix, form = root @ root.T, Tridiagonal.of(root @ root.T)
+    solution, logarithm = form.solved(form.rotated(columns), 0.5)
+    shifted = matrix + 0.5 * np.eye(n)
+    assert form.rotated_back(solution) == pytest.approx(np.linalg.solve(shifted, columns))
+    assert logarithm == pytest.approx(np.linalg.slogdet(shifted)[1])

@@ -7,9 +7,10 @@ leverage scores, computed at a check of the condition, which stay valid as rows 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
@@ -26,7 +27,7 @@ from batch2online.numerics.triangular import (
     qr_factor,
     whitened,
 )
-from batch2online.rows import Rows, all_ones
+from batch2online.rows import PIECE_ENTRIES, Rows, all_ones
 from batch2online.schema import Count, at_least, finite, number, require, require_equal, semidefinite, shape, storable
 
 RIDGE = 1e-24
@@ -138,8 +139,9 @@ class ScoreBounds:
         if has_ones:
             bound += scales[outer[0]]
             along += direction[outer[0]]
-        for place, values in list(zip(outer, others, strict=True))[has_ones:]:
-            if scales[place]:
+            others, outer = others[1:], outer[1:]
+        for place, values in zip(outer, others, strict=True):
+            if scales[place]:  # zero for the last target
                 bound += values * values * scales[place]
             along += values * direction[place]
         along *= along
@@ -173,6 +175,18 @@ class Condition:
         norms = self.norms
         per_norm = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         return ScoreBounds(rows, LOSS_OF_DIGITS * self.least * norms**2, per_norm[:, None] * self.inverse_factor, own)
+
+
+class CentredFactor(NamedTuple):
+    """A factor of the rows around their means: ``[inputs | targets]``, and below it ``[0 | rest]``.
+
+    ``means`` are those of [1 | a | b]; None without an intercept.
+    """
+
+    means: FloatArray | None
+    inputs: FloatArray
+    targets: FloatArray
+    rest: FloatArray
 
 
 @storable
@@ -272,9 +286,9 @@ class Moments:
         inner, outer = self.inner, self.outer
         gram = np.empty((len(self.shift), len(self.shift)))
         gram[inner, inner] = points.T @ points
-        for position, column in zip(outer, others, strict=True):  # faster than one narrow product
-            gram[position, inner] = gram[inner, position] = column @ points
-            gram[position, outer] = others @ column
+        for position, column, products in zip(outer, others, others @ points, strict=True):
+            gram[position, inner] = gram[inner, position] = products
+            gram[position, outer] = others @ column  # faster than one narrow product
         return gram
 
     def representative(self, rows: Rows) -> FloatArray:
@@ -391,7 +405,7 @@ class Moments:
         """Return a copy with another Gram matrix in the same coordinates, which keeps what is cached of these."""
         new = object.__new__(Moments)
         vars(new).update(vars(self), gram=gram, rows=rows)
-        for cached in ("regularised", "coordinate_factor", "shifted_factor", "regular_factor"):
+        for cached in ("regularised", "coordinate_factor", "shifted_factor", "regular_factor", "centred_factor"):
             vars(new).pop(cached, None)
         return new
 
@@ -487,34 +501,64 @@ class Moments:
         """The same with the regularisation: invertible, whatever columns depend on each other."""
         return self.coordinate_factor if self.untransform is None else self.coordinate_factor @ self.untransform
 
+    @cached_property
+    def centred_factor(self) -> CentredFactor:
+        """Triangular factors of the rows around their means, with the regularisation.
+
+        Below the row of the constant stands the factor of the centred rows.
+        """
+        factor, i, inputs = self.regular_factor, int(self.intercept), self.n_inputs
+        means = factor[0] / factor[0, 0] + self.shift if self.intercept and factor[0, 0] > 0 else None
+        return CentredFactor(means, factor[i:inputs, i:inputs], factor[i:inputs, inputs:], factor[inputs:, inputs:])
+
+    @property
+    def input_spreads(self) -> FloatArray:
+        """Norms of the columns of a around their means."""
+        return self.spreads(self.regular_factor)[self.inner]
+
+    @property
+    def whole(self) -> Moments:
+        """The moments themselves, as those of few rows have."""
+        return self
+
     def scores(self, rows: Rows, *, with_targets: bool = True) -> FloatArray:
         """Return leverage scores of rows that are among those added."""
         if self.reference is None:
             return np.zeros(len(rows))
         last = len(self.shift) if with_targets else self.n_inputs
         factor = self.coordinate_factor[:last, :last]
-        white = (whitened(self.coordinates(piece)[:, :last], factor) for piece in rows.pieces())
-        return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
+        scores = _of_pieces(rows, lambda piece: squared_lengths(whitened(self.coordinates(piece)[:, :last], factor)))
+        return np.asarray(np.minimum(1.0, scores))
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Return upper bounds of the scores of rows among those added: their scores at the last check."""
-        reference = self.reference
-        assert reference is not None
+        return _of_pieces(rows, self._bounds)
+
+    def _bounds(self, rows: Rows) -> FloatArray:
+        assert self.reference is not None
         if not self.is_plain:
-            return np.concatenate([reference.bounds(self.coordinates(piece)) for piece in rows.pieces()])
-        columns = (self.plain_columns(piece) for piece in rows.pieces())
-        return np.concatenate([reference.plain_bounds(*piece, self.inner, self.outer) for piece in columns])
+            return self.reference.bounds(self.coordinates(rows))
+        points, others = self.plain_columns(rows)
+        return self.reference.plain_bounds(points, others, self.inner, self.outer)
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
         """Return coarser upper bounds in O(p) a row, see :class:`ScoreBounds`."""
-        reference = self.reference
-        assert reference is not None
+        return _of_pieces(rows, self._coarse_bounds)
+
+    def _coarse_bounds(self, rows: Rows) -> FloatArray:
+        assert self.reference is not None
         if not self.is_plain:
-            return np.concatenate([reference.coarse_bounds(self.coordinates(piece)) for piece in rows.pieces()])
+            return self.reference.coarse_bounds(self.coordinates(rows))
+        points, others = self.plain_columns(rows)
         has_ones = self.intercept and all_ones(rows.weights)
-        columns = (self.plain_columns(piece) for piece in rows.pieces())
-        bounds = (reference.plain_coarse_bounds(*piece, self.inner, self.outer, has_ones) for piece in columns)
-        return np.concatenate(list(bounds))
+        return self.reference.plain_coarse_bounds(points, others, self.inner, self.outer, has_ones)
+
+
+def _of_pieces(rows: Rows, values_of: Callable[[Rows], FloatArray]) -> FloatArray:
+    """Return values of rows, a piece of them at a time."""
+    if rows.points.size <= PIECE_ENTRIES:
+        return values_of(rows)
+    return np.concatenate([values_of(piece) for piece in rows.pieces()])
 
 
 @dataclass(frozen=True)

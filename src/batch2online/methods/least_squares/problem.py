@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.methods.least_squares.few_rows import FewRows
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.least_squares.sketch import LeverageSketch
 from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_share, least_squares, ridge
@@ -120,14 +121,14 @@ class LeastSquares(Problem):
 
     def fit_online(self, data: Snapshot, current: LinearModel | None) -> FitResult:
         """Return the ridge regression of all rows while they are few, see ``enough_rows``; then least squares."""
-        moments, n_rows = data.sketch.moments, data.totals.effective_rows
+        moments, n_rows = data.sketch.kept_moments, data.totals.effective_rows
         if n_rows >= self.enough_rows(moments.width, moments.n_targets):
             return self.fit(data, current)
         return self.fit_result(LinearModel(*ridge(moments, n_rows)), data)
 
     def cost(self, model: LinearModel, data: Snapshot) -> float:
         """Return the exact squared loss of the model on all rows seen."""
-        moments = data.sketch.moments
+        moments = data.sketch.kept_moments
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
     def lower_bound(self, data: Snapshot) -> float:
@@ -171,7 +172,7 @@ class LeastSquares(Problem):
 
     def degrees_of_freedom(self, model: LinearModel, data: Snapshot) -> float:
         """Return the number of coefficients of one target."""
-        return float(data.sketch.moments.n_inputs)
+        return float(data.sketch.kept_moments.n_inputs)
 
     def noise_factor(self, model: LinearModel, data: Snapshot) -> float:
         rows, weights = data.sketch.sample()
@@ -194,7 +195,7 @@ class LeastSquares(Problem):
 
     def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, Any]:
         """Return the root mean square change of the predictions on all rows seen."""
-        moments = data.sketch.moments
+        moments = data.sketch.kept_moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
         magnitude = float(np.sqrt(np.square(moved).sum() / data.totals.weight))
         moved_most = _moved_most(old, new, moments)
@@ -217,12 +218,14 @@ _ROUNDING = 1e-6
 """Relative excess cost of a solution that counts as rounding."""
 
 
-def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[tuple[int, float, float], ...] | None:
+def _moved_most(
+    old: LinearModel, new: LinearModel, moments: Moments | FewRows
+) -> tuple[tuple[int, float, float], ...] | None:
     """Return the columns whose coefficients moved predictions most, with their values before and after."""
     if len(new.coefficients) != 1:
         return None
     before, after = old.coefficients[0], new.coefficients[0]
-    effects = np.abs(after - before) * moments.spreads(moments.regular_factor)[moments.inner]
+    effects = np.abs(after - before) * moments.input_spreads
     return most_moved(effects, before, after)
 
 
@@ -247,7 +250,7 @@ def standard_errors(data: Snapshot) -> FloatArray:
     return np.asarray(np.outer(column_norms(left) / np.sqrt(freedom), lengths))
 
 
-def _deviation(model: LinearModel, moments: Moments) -> FloatArray:
+def _deviation(model: LinearModel, moments: Moments | FewRows) -> FloatArray:
     """Return the matrix v with ``(m - shift) v`` = prediction minus target, for rows m = [1 | a | b]."""
     i, d = int(moments.intercept), moments.width
     identity = np.eye(moments.n_targets)

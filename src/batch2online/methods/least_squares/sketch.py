@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from batch2online._types import FloatArray
 from batch2online.frames.columns import MISSING
+from batch2online.methods.least_squares.few_rows import FewRows
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.rows import Rows
 from batch2online.schema import require, require_equal, storable, stores
@@ -24,13 +25,13 @@ class LeverageStatistics(Statistics):
 
     has_cheap_bounds: ClassVar[bool] = True
     has_coarse_bounds: ClassVar[bool] = True
-    moments: Moments
+    moments: Moments | FewRows
     with_targets: bool
     columns: tuple[int, ...] | None = None
 
     def emptied(self) -> LeverageStatistics:
         known = self.moments
-        return replace(self, moments=Moments.empty(known.width, known.n_targets, known.intercept))
+        return replace(self, moments=FewRows.none(known.width, known.n_targets, known.intercept))
 
     def grown(self, rows: Rows) -> LeverageStatistics:
         return replace(self, moments=self.moments.add(self.read(rows)))
@@ -40,31 +41,31 @@ class LeverageStatistics(Statistics):
         return new, new.coarse_bounds(rows)
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
-        return self.moments.coarse_bounds(self.read(rows))
+        return self.moments.whole.coarse_bounds(self.read(rows))
 
     @property
     def usual_coarse_bound(self) -> float:
-        reference = self.moments.reference
+        reference = self.moments.whole.reference
         return 0.0 if reference is None else reference.usual_coarse_bound
 
     def bounds(self, rows: Rows) -> FloatArray:
-        return self.moments.bounds(self.read(rows))
+        return self.moments.whole.bounds(self.read(rows))
 
     def scaled(self, factor: float) -> LeverageStatistics:
         return replace(self, moments=self.moments.scaled(factor))
 
     def merged(self, other: LeverageStatistics) -> LeverageStatistics:
-        return replace(self, moments=self.moments.merged(other.moments))
+        return replace(self, moments=self.moments.whole.merged(other.moments.whole))
 
     def sharpened(self) -> LeverageStatistics:
-        return replace(self, moments=self.moments.sharpened())
+        return replace(self, moments=self.moments.whole.sharpened())
 
     def scores(self, rows: Rows) -> FloatArray:
-        return self.moments.scores(self.read(rows), with_targets=self.with_targets)
+        return self.moments.whole.scores(self.read(rows), with_targets=self.with_targets)
 
     def scores_of_inputs(self, rows: Rows) -> FloatArray:
         """Return the leverage scores of the inputs alone."""
-        return self.moments.scores(self.read(rows), with_targets=False)
+        return self.moments.whole.scores(self.read(rows), with_targets=False)
 
     def read(self, rows: Rows) -> Rows:
         """Return the columns of a table that hold numbers, with zeros for missing values; all of an array."""
@@ -109,13 +110,19 @@ class LeverageSketch(AntitoneSketch):
         width, n_targets = self.settings.shape
         width = width if self.columns is None else len(self.columns)
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
-        moments = Moments.empty(width, n_targets, self.intercept)
+        moments = FewRows.none(width, n_targets, self.intercept)
         return Spans.of(LeverageStatistics(moments, self.score_targets, self.columns)), columns, columns
 
     @property
     def moments(self) -> Moments:
         """Moments of all rows."""
-        moments: Moments = self.statistics.total.moments
+        moments: Moments = self.kept_moments.whole
+        return moments
+
+    @property
+    def kept_moments(self) -> Moments | FewRows:
+        """The same as they are kept: fewer rows than columns as they are."""
+        moments: Moments | FewRows = self.statistics.total.moments
         return moments
 
     def sensitivity(self, n: int) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from batch2online._types import FloatArray
+from batch2online.methods.least_squares.few_rows import FewRows
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.numerics.triangular import column_norms
 from batch2online.rows import Rows
@@ -27,6 +28,10 @@ _PENALTIES = 2.0 ** np.arange(-12, 9)
 
 _NOISE = 1e-9
 """Rows of a factor of unit columns that are smaller than this are rounding, which any penalty of ridge shrinks to 0."""
+
+
+_LAPACK_BLOCK = 64
+"""Columns that LAPACK applies reflections to at a time, for which it needs work space."""
 
 
 class LinearSolution(NamedTuple):
@@ -80,7 +85,7 @@ def least_squares(moments: Moments) -> LinearSolution:
     return _in_scaled_columns(moments, lambda unit, right, rest: truncated_solution(unit, right))
 
 
-def ridge(moments: Moments, n_rows: float) -> LinearSolution:
+def ridge(moments: Moments | FewRows, n_rows: float) -> LinearSolution:
     r"""Return the ridge regression of few rows, with the penalty that they make likeliest.
 
     Columns are centred (next to an intercept) and scaled to variance one, so that the solution moves with the columns
@@ -98,26 +103,22 @@ def ridge(moments: Moments, n_rows: float) -> LinearSolution:
 
 
 def _in_scaled_columns(
-    moments: Moments, solve: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+    moments: Moments | FewRows, solve: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 ) -> LinearSolution:
     """Return the solution that ``solve`` gives for columns that are centred and scaled to norm one.
 
-    It receives their triangular factor (d, d), the targets in its coordinates (d, n_targets), and what the columns
-    leave of the targets (n_targets, n_targets).
+    It receives a factor (k, d) of theirs, triangular but for few rows, the targets in its coordinates (k, n_targets),
+    and a factor of what the columns leave of the targets.
     """
-    inputs, i = moments.n_inputs, int(moments.intercept)
-    factor = moments.regular_factor
-    centred = factor[i:inputs, i:inputs]  # below the row of the constant stands the factor of the centred rows
+    means, centred, right, rest = moments.centred_factor
     scale = column_norms(centred)
     divisor = np.where(scale > 0, scale, 1.0)
-    solution = solve(centred / divisor, factor[i:inputs, inputs:], factor[inputs:, inputs:])
+    solution = solve(centred / divisor, right, rest)
     coefficients = (solution / divisor[:, None]).T.copy()
-    shift = moments.shift
-    intercepts = np.zeros(moments.n_targets)
-    if moments.intercept and factor[0, 0] > 0:
-        means = factor[0] / factor[0, 0] + shift
-        intercepts = means[inputs:] - coefficients @ means[i:inputs]
-    return LinearSolution(coefficients, intercepts)
+    if means is None:
+        return LinearSolution(coefficients, np.zeros(moments.n_targets))
+    inputs, targets = means[1 : moments.n_inputs], means[moments.n_inputs :]
+    return LinearSolution(coefficients, targets - coefficients @ inputs)
 
 
 def truncated_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
@@ -132,24 +133,72 @@ def truncated_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
 def shrunk_solution(
     factor: FloatArray, right: FloatArray, rest: FloatArray, n_rows: float, freedom: float
 ) -> FloatArray:
-    """Return the solution of :func:`ridge` for a triangular factor of unit columns.
+    """Return the solution of :func:`ridge` for a factor of unit columns.
 
-    ``freedom`` is the number of rows less one for an intercept. Of a direction with singular value s, the share
-    ``remaining = penalty / (s^2 + penalty)`` of the targets is not explained. Penalties are far above the rounding of
-    the squares, so eigenvalues of inner products are accurate enough, and take half the time of singular values.
+    ``freedom`` is the number of rows less one for an intercept. With the inner products K of the rows of the factor,
+    the share ``penalty * y' (K + penalty)^-1 y`` of targets y of length one is not explained, and the complexity is
+    ``log det (K + penalty) - log det penalty``. Both follow from a tridiagonal form of K, for any penalty in linear
+    time. Penalties are far above the rounding of K.
     """
     lengths = column_norms(np.concatenate([right, rest]))
     live = lengths > 0
     strong = np.abs(factor).max(axis=1, initial=0.0) > _NOISE  # fewer rows than columns leave the others next to zero
     few = factor[strong]
-    squares, left = np.linalg.eigh(few @ few.T)
-    squares = np.maximum(squares, 0.0)
-    along, rest = left.T @ right[strong], np.concatenate([rest, right[~strong]])
-    shares, rest_shares = (np.square(part[:, live] / lengths[live]) for part in (along, rest))
+    if not len(few):
+        return np.zeros((factor.shape[1], right.shape[1]))
+    form = Tridiagonal.of(few @ few.T)
+    along, rest = form.rotated(right[strong]), np.concatenate([rest, right[~strong]])
+    unit, rest_shares = along[:, live] / lengths[live], np.square(rest[:, live] / lengths[live]).sum(axis=0)
     n_columns = max(1, int(np.count_nonzero(factor.any(axis=0))))
     penalties = _PENALTIES * (n_columns / n_rows)
-    remaining = penalties[:, None] / (squares + penalties[:, None])
-    misfits = np.log(rest_shares.sum(axis=0) + remaining @ shares).sum(axis=1)
-    complexity = -np.count_nonzero(live) * np.log(remaining).sum(axis=1)
-    best = int(np.argmin(freedom * misfits + complexity + np.square(np.log(_PENALTIES))))
-    return np.asarray(few.T @ (left @ (along / (squares + penalties[best])[:, None])))
+
+    def surprise(penalty: float) -> float:
+        """Return twice the negative logarithm of the likelihood, up to a constant."""
+        solution, log_determinant = form.solved(unit, penalty)
+        misfit = np.log(rest_shares + penalty * np.einsum("ij,ij->j", unit, solution)).sum()
+        return float(freedom * misfit + unit.shape[1] * (log_determinant - len(few) * np.log(penalty)))
+
+    best = int(np.argmin([surprise(penalty) for penalty in penalties] + np.square(np.log(_PENALTIES))))
+    return np.asarray(few.T @ form.rotated_back(form.solved(along, penalties[best])[0]))
+
+
+class Tridiagonal(NamedTuple):
+    """``K = Q T Q'`` with a tridiagonal T, in a fifth of the time of eigenvectors."""
+
+    reflectors: FloatArray  # of Q, which leaves the first coordinate as it is
+    scales: FloatArray
+    diagonal: FloatArray
+    beside: FloatArray
+
+    @classmethod
+    def of(cls, matrix: FloatArray) -> Tridiagonal:
+        """Return the form of a symmetric matrix."""
+        n = len(matrix)
+        if n == 1:
+            return cls(np.empty((0, 0)), np.empty(0), matrix[0], np.empty(0))
+        work, _ = lapack.dsytrd_lwork(n, lower=1)
+        packed, diagonal, beside, scales, _ = lapack.dsytrd(matrix, lower=1, lwork=int(work))
+        return cls(np.asfortranarray(packed[1:, :-1]), scales, diagonal, beside)
+
+    def rotated(self, columns: FloatArray) -> FloatArray:
+        """Return ``Q' columns``."""
+        return self._reflected(columns, "T")
+
+    def rotated_back(self, columns: FloatArray) -> FloatArray:
+        """Return ``Q columns``."""
+        return self._reflected(columns, "N")
+
+    def _reflected(self, columns: FloatArray, transposed: str) -> FloatArray:
+        if not len(self.scales):
+            return columns
+        work = _LAPACK_BLOCK * max(1, columns.shape[1])
+        rest, *_ = lapack.dormqr("L", transposed, self.reflectors, self.scales, columns[1:], lwork=work)
+        return np.concatenate([columns[:1], rest])
+
+    def solved(self, columns: FloatArray, penalty: float) -> tuple[FloatArray, float]:
+        """Return ``(T + penalty)^-1 columns``, and the logarithm of the determinant of ``T + penalty``."""
+        if not len(self.scales):
+            pivot = self.diagonal + penalty
+            return columns / pivot, float(np.log(pivot[0]))
+        pivots, _, solution, _ = lapack.dptsv(self.diagonal + penalty, self.beside, columns)
+        return solution, float(np.log(pivots).sum())
