@@ -671,8 +671,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 return self
             row = self._prepare_one(x, y)
             values, target, problem, weight = row
-            if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
+            if problem is not None or weight != 1.0:
                 self._stream = self._applied(row.as_rows())
+            elif not self._stream.append_one(values, target):
+                self._stream = self._stream.append_last(*row.as_rows().batches)
             if (
                 weight == 1.0
                 and self._has_labels
@@ -782,7 +784,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         The plan is that of the current model; readers in other threads may replace it by one for their model.
         """
         try:
-            read, state = self._reader, self._stream.learner.current
+            read, state = self._reader, self._stream.answering
             found = read.predictor(x, state)
             if found is None and type(x) is not np.ndarray and state.has_model and state.ordered:
                 read.plan = self._new_plan(state)
