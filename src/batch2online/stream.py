@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from threading import RLock
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -95,6 +95,9 @@ class Stream:
     log: Events | None = None
     answered: Answered | None = None
     columns: Any = None
+    plan: ClassVar[Any] = None
+    """What predicts single rows by the current model, and reads them, once it is known; another stream has none."""
+
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -142,7 +145,7 @@ class Stream:
 
     def held_rows(self) -> Iterator[Rows]:
         """Iterate over all rows that are held: buffered, candidates, a history or window, those of fitted models."""
-        return (rows for rows in _rows_in(self, set()) if rows.points.shape[1] == self.width)
+        return (rows for rows in _rows_in((self.learner, self), set()) if rows.points.shape[1] == self.width)
 
     @classmethod
     def new(cls, problem: Problem, coreset: CoresetBuilder, policy: Policy, width: int, n_targets: int) -> Stream:
@@ -312,7 +315,8 @@ class Stream:
         new = object.__new__(type(self))
         new.__dict__.update(self.__dict__, **following, room=int(room), _cache={})
         new.__dict__.update(_step=BackgroundCall(step), _before=learner.current, _answering=answering)
-        del new.__dict__["learner"]
+        for name in ("learner", *(() if answering else ("plan",))):
+            new.__dict__.pop(name, None)
         return new
 
     def __getattr__(self, name: str) -> Any:
