@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib import import_module
 from inspect import signature
 from math import hypot
+from operator import mul
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, Self
@@ -671,8 +672,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 return self
             row = self._prepare_one(x, y)
             values, target, problem, weight = row
-            if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
+            if problem is not None or weight != 1.0:
                 self._stream = self._applied(row.as_rows())
+            elif not self._stream.append_one(values, target):
+                self._stream = self._stream.append_last(*row.as_rows().batches)
             if (
                 weight == 1.0
                 and self._has_labels
@@ -779,16 +782,32 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _plain_predictor(self, x: Any) -> tuple[float, LinearPlan] | None:
         """Return the linear predictor of one row of Python numbers, and its plan; None if there is none or on errors.
 
-        The plan is that of the current model; readers in other threads may replace it by one for their model.
+        It is that of arrays up to rounding.
         """
         try:
-            read, state = self._reader, self._stream.learner.current
-            found = read.predictor(x, state)
-            if found is None and type(x) is not np.ndarray and state.has_model and state.ordered:
-                read.plan = self._new_plan(state)
-            return found
-        except Exception:  # no row yet, no reader, no mapping, or an invalid value
-            return None
+            known = self._stream.plan
+            if known is not None:
+                read, plan = known
+                values = read.getter(x)
+                if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
+                    found = sum(map(mul, plan.coefficients, values), plan.intercept)
+                    if type(found) is float:  # numbers of NumPy have precisions of their own
+                        return found, plan
+        except Exception:  # no row yet, no mapping, or an invalid value
+            pass
+        if type(x) is not np.ndarray:
+            self._store_plan()
+        return None
+
+    def _store_plan(self) -> None:
+        """Store the linear predictor of the current model with the stream, if it has one."""
+        engine, read = self.__dict__.get("_stream"), self.__dict__.get("_reader")
+        if engine is None or read is None or (engine.plan is not None and engine.plan[0] is read):
+            return
+        state = engine.answering
+        plan = self._new_plan(state) if state.has_model and state.ordered else None
+        if plan is not None:
+            vars(engine)["plan"] = read, plan
 
     def _new_plan(self, state: Any) -> LinearPlan | None:
         """Return the linear predictor of the current model in Python numbers; None if it is another kind of model."""

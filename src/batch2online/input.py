@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import hypot
-from operator import itemgetter, mul
+from operator import itemgetter
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -179,13 +179,11 @@ def naming_the_cell(X: Any, error: Exception, takes_tables: bool = False) -> Exc
 
 
 class LinearPlan(NamedTuple):
-    """A linear predictor of single rows in Python numbers, with what it depends on.
+    """A linear predictor of single rows in Python numbers.
 
     ``labels`` are those of two classes, sorted; ``is_swapped`` whether the predictor is the logit of the first one.
     """
 
-    model: Any
-    problem: Any
     coefficients: list[float]
     intercept: float
     labels: tuple[Any, ...] = ()
@@ -196,8 +194,7 @@ class RowReader:
     """The values of one row in the order of the columns, if all of them are plain numbers within bounds.
 
     Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` is the number of targets of
-    a row, 0 or 1; None if a target is not a single number. ``codes`` are the targets of labels that were learned, and
-    ``plan`` is the linear predictor of the model that has predicted the last row, if it has one.
+    a row, 0 or 1; None if a target is not a single number. ``codes`` are the targets of labels that were learned.
     """
 
     def __init__(self, names: Sequence[str] | None, width: int, largest: float, n_targets: int | None) -> None:
@@ -207,7 +204,6 @@ class RowReader:
             _list_or_tuple if names is None else itemgetter(*names) if width > 1 else _SingleGetter(names[0])
         )
         self.codes: dict[Any, tuple[float, ...]] = {None: ()} if n_targets == 0 else {}
-        self.plan: LinearPlan | None = None
         self._format = f"{width}d"
 
     def __call__(self, x: Any) -> Any:
@@ -219,21 +215,6 @@ class RowReader:
     def array(self, x: Any) -> FloatArray:
         """Return the values as an array (d,), in less time than NumPy needs to convert them."""
         return np.frombuffer(pack(self._format, *self(x)))
-
-    def predictor(self, x: Any, state: Any) -> tuple[float, LinearPlan] | None:
-        """Return the linear predictor of a row, that of arrays up to rounding, and its plan; None if none is current.
-
-        An invalid value gives None, or an error.
-        """
-        plan = self.plan
-        if plan is None or type(x) is np.ndarray or plan.model is not state.model or plan.problem is not state.problem:
-            return None
-        values = self.getter(x)
-        if len(x) == self.width and hypot(*values) <= self.largest:  # false for NaN as well
-            found = sum(map(mul, plan.coefficients, values), plan.intercept)
-            if type(found) is float:  # numbers of NumPy have precisions of their own
-                return found, plan
-        return None
 
 
 def _list_or_tuple(x: Any) -> Any:

@@ -451,6 +451,15 @@ class StreamState:
         n = self.n_learned if self.origin is None else self.last_id + 1 - self.origin
         return self.refresh.next_check - n
 
+    def rows_to_cut_after(self, n_rows: int) -> float:
+        """Return how many rows may come after a segment of so many, at least, before the check that follows it."""
+        return soonest_check(self, self.n_learned + n_rows) - self.n_learned - n_rows
+
+    def keeps_model_for(self, n_rows: int) -> bool:
+        """Return whether the model is surely the same after a segment of so many rows."""
+        is_due = n_rows >= self.rows_to_cut()
+        return self.has_model and (not is_due or (is_slow(self) and self.pending is None))
+
     def step(
         self, rows: Rows, history: History | None, answered: Answered | None = None
     ) -> tuple[StreamState, StepInfo]:
@@ -537,6 +546,12 @@ class Learner(Protocol):
 
     def rows_to_cut(self) -> float:
         """Return how many rows may come before the next check or decision."""
+
+    def rows_to_cut_after(self, n_rows: int) -> float:
+        """Return the same after a segment of so many rows, or less, without knowing what a check in it decides."""
+
+    def keeps_model_for(self, n_rows: int) -> bool:
+        """Return whether the model is surely the same after a segment of so many rows."""
 
     def snapshot(self, history: History | None) -> Snapshot:
         """Return what a problem reads of the current state."""
@@ -700,6 +715,27 @@ def schedule(state: StreamState, at: int | None = None, last: int | None = None)
         on_grid = at - at % CHECK_GRID
         at = on_grid if state.background and on_grid > state.n_learned else at
     return _refreshed(state, next_check=max(at, state.n_learned + 1))
+
+
+def soonest_check(state: StreamState, n: int) -> int:
+    """Return the row count of the first check after n rows, which the current segment ends at, or a smaller one.
+
+    It is known where no check is due at n rows or one starts there. Otherwise it depends on whether the model is kept,
+    and on whether rows are found not to come in random order.
+    """
+    refresh, pending = state.refresh, state.pending
+    if n < refresh.next_check:
+        return refresh.next_check
+    state = replace(state, n_learned=n, monitor=None)
+    if state.has_model and is_slow(state) and pending is None:
+        return n + delay(state)
+    last = n if pending is None else pending.decision.at
+    counts = {0, refresh.n_kept, refresh.n_kept + 1} if pending is None else {pending.decision.n_kept}
+    outcomes = [(kept, in_time) for kept in counts for in_time in {refresh.in_time, True}]
+    return min(
+        schedule(_refreshed(state, n_kept=kept, in_time=in_time), last=last).refresh.next_check
+        for kept, in_time in outcomes
+    )
 
 
 def skip_checks(state: StreamState) -> StreamState:

@@ -4,6 +4,9 @@ Rows are cut into segments at the row counts of checks and at the ends of blocks
 ends, so that models, changes and losses are the same for any chunking. Between cuts rows are only buffered. Learning,
 merging and forgetting return another stream and leave this one as it is, so that an error leaves everything as it was.
 Only :meth:`Stream.append_one` writes to its own buffer, one row at a time.
+
+With ``background``, a thread learns the segment that a single row completes (:meth:`Stream.append_last`). Further rows
+are buffered meanwhile, and whoever reads the learner waits for it, so that results depend on the rows alone.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from threading import RLock
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.answers import Answered
+from batch2online.background import BackgroundCall
 from batch2online.history import History, HistoryPlace
 from batch2online.numerics.memory import check_available
 from batch2online.numerics.threads import one_thread
@@ -91,6 +95,9 @@ class Stream:
     log: Events | None = None
     answered: Answered | None = None
     columns: Any = None
+    plan: ClassVar[Any] = None
+    """What predicts single rows by the current model, and reads them, once it is known; another stream has none."""
+
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -138,7 +145,7 @@ class Stream:
 
     def held_rows(self) -> Iterator[Rows]:
         """Iterate over all rows that are held: buffered, candidates, a history or window, those of fitted models."""
-        return (rows for rows in _rows_in(self, set()) if rows.points.shape[1] == self.width)
+        return (rows for rows in _rows_in((self.learner, self), set()) if rows.points.shape[1] == self.width)
 
     @classmethod
     def new(cls, problem: Problem, coreset: CoresetBuilder, policy: Policy, width: int, n_targets: int) -> Stream:
@@ -172,7 +179,7 @@ class Stream:
     @property
     def problem(self) -> Any:
         """The problem."""
-        return self.learner.current.problem
+        return self._known.problem
 
     @property
     def sketch(self) -> Any:
@@ -188,7 +195,7 @@ class Stream:
     @property
     def flat_targets(self) -> bool:
         """Whether targets come as (n,)."""
-        return bool(self.sketch.settings.flat_targets)
+        return bool(self._known.sketch.settings.flat_targets)
 
     def with_flat_targets(self, flat: bool) -> Stream:
         """Return a new stream of targets that come as (n,), or as (n, n_targets)."""
@@ -201,12 +208,12 @@ class Stream:
     @property
     def width(self) -> int:
         """Columns of the rows."""
-        return int(self.learner.current.shape[0])
+        return self.buffer.width
 
     @property
     def n_targets(self) -> int:
         """Columns of the targets."""
-        return int(self.learner.current.shape[1])
+        return self.buffer.columns - self.buffer.width
 
     @property
     def n_learned(self) -> int:
@@ -231,7 +238,7 @@ class Stream:
     @property
     def ordered(self) -> bool:
         """Whether rows come in an order; otherwise the stream is a shard."""
-        return bool(self.learner.current.ordered)
+        return self._known.ordered
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -242,6 +249,16 @@ class Stream:
         twin = object.__new__(type(self))  # small calls are most of the time of small chunks: `replace` takes longer
         twin.__dict__.update(self.__dict__, buffer=self.buffer.append(points, targets, weights), _cache={})
         return twin
+
+    def append_last(self, batch: Batch) -> Stream:
+        """Return the stream after one validated row; if it completes a segment, a thread may learn it."""
+        if not (self.learner.current.background and self.ordered and self.log is None):
+            return self.append([batch])
+        rows, buffer, _ = self.buffer.fill(batch, self.rows_to_cut(), self.buffer_id)
+        if rows is None:
+            return replace(self, buffer=buffer, room=self.rows_to_cut())
+        check_ids_left(self.next_id, 1)
+        return self._handed_over(rows, buffer)
 
     def append(
         self, batches: Iterable[Batch], problem: Problem | None = None, answers: FloatArray | None = None
@@ -264,19 +281,63 @@ class Stream:
 
     def _after(self, rows: Rows, buffer: RowBuffer) -> Stream:
         """Return the stream after a segment of rows, and with this buffer."""
-        history, stop = self.history, int(rows.ids[-1]) + 1
-        history = None if history is None else history.append(rows)
-        learner, info = self.learner.step(rows, history, self.answered)
-        return replace(
-            self,
-            learner=learner,
-            answered=None if self.answered is None else self.answered.since(stop) or None,
-            buffer=buffer,
-            buffer_id=stop,
-            id_ranges=extended(self.id_ranges, self.buffer_id, stop),
-            history=history,
-            log=self._logged(info.events),
-        )
+        following = self._following(rows, buffer)
+        learner, info = self.learner.step(rows, following["history"], self.answered)
+        return replace(self, learner=learner, log=self._logged(info.events), **following)
+
+    def _following(self, rows: Rows, buffer: RowBuffer) -> dict[str, Any]:
+        """Return the fields after a segment of rows that do not depend on what is learned from it."""
+        stop = int(rows.ids[-1]) + 1
+        return {
+            "answered": None if self.answered is None else self.answered.since(stop) or None,
+            "buffer": buffer,
+            "buffer_id": stop,
+            "id_ranges": extended(self.id_ranges, self.buffer_id, stop),
+            "history": None if self.history is None else self.history.append(rows),
+        }
+
+    def _handed_over(self, rows: Rows, buffer: RowBuffer) -> Stream:
+        """Return the stream after a segment of rows that a thread learns, see :meth:`__getattr__`.
+
+        A check that is due has been waited for: readers wait for the rows of a segment, never for a fit in a thread.
+        """
+        for state in self.learner.states:
+            if state.pending is not None and state.rows_to_cut() == len(rows):
+                _ = state.pending.decision
+        learner, answered, following = self.learner, self.answered, self._following(rows, buffer)
+
+        def step() -> Any:
+            with one_thread(buffer.width):
+                return learner.step(rows, following["history"], answered)[0]
+
+        room = min(learner.rows_to_cut_after(len(rows)), self._rows_to_end(learner.current, following["buffer_id"]))
+        answering = learner.current if learner.keeps_model_for(len(rows)) else None
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__, **following, room=int(room), _cache={})
+        new.__dict__.update(_step=BackgroundCall(step), _before=learner.current, _answering=answering)
+        for name in ("learner", *(() if answering else ("plan",))):
+            new.__dict__.pop(name, None)
+        return new
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the learner of a stream whose last segment a thread learns, once that has ended."""
+        if name != "learner" or "_step" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+        learner = vars(self)["_step"].result()
+        vars(self).update(learner=learner, _before=None, _answering=None)
+        return learner
+
+    @property
+    def _known(self) -> StreamState:
+        """A state with the problem and the settings of the current one, which is there while a thread learns rows."""
+        state: StreamState = vars(self).get("_before") or self.learner.current
+        return state
+
+    @property
+    def answering(self) -> StreamState:
+        """The state whose model answers now; it is there while a thread learns rows that leave the model as it is."""
+        state: StreamState = vars(self).get("_answering") or self.learner.current
+        return state
 
     def _logged(self, events: Iterable[ChangeEvent]) -> Events | None:
         return None if self.log is None else (*self.log, *events)
@@ -291,14 +352,15 @@ class Stream:
         It is the next check, the end of a block of ids, so many rows that weights under decay stay within bounds or
         that, in the background, no call takes long, or the last id.
         """
-        state, start = self.learner.current, self.buffer_id
+        return int(min(self.learner.rows_to_cut(), self._rows_to_end(self.learner.current, self.buffer_id)))
+
+    def _rows_to_end(self, state: StreamState, start: int) -> int:
+        """Return the number of rows from this id on at which a segment ends, whether a check is due or not."""
         block = state.sketch.settings.block
         to_end = min(block - start % block, LARGEST_ID + 1 - start)
         if state.background:
             to_end = min(to_end, BACKGROUND_ROWS - start % BACKGROUND_ROWS)
-        if state.decay is not None:
-            to_end = min(to_end, state.decay.rows_to_cut(start))
-        return int(min(self.learner.rows_to_cut(), to_end))
+        return to_end if state.decay is None else min(to_end, state.decay.rows_to_cut(start))
 
     @one_thread()
     def flushed(self) -> Stream:
@@ -440,7 +502,7 @@ class Stream:
     @property
     def model(self) -> Any:
         """The model; before the first one, the simplest that all rows seen give, the buffered ones included."""
-        state = self.current
+        state = self.answering if self.ordered else self.current
         if state.has_model or not len(self.buffer):
             return state.model
         return state.problem.initial_model(self._warm_up().prediction, *state.shape)

@@ -488,6 +488,142 @@ def test_threads_end_with_their_process(program, printed):
     assert ended.stdout.strip() == printed
 
 
+# -- single rows, whose segments a thread learns ------------------------------------------------------------
+
+
+def learned_singly(model, data, cuts, act=lambda model: None):
+    """Learn rows one by one, with an act where they are cut."""
+    X, y = data
+    y = (np.where(y > 1, "high", "low") if isinstance(model, OnlineClassifier) else y).tolist()
+    y = [None] * len(y) if isinstance(model, OnlineClustering | OnlineLowRank) else y
+    for start, stop in pairwise(cuts):
+        for x, target in zip(X[start:stop].tolist(), y[start:stop], strict=True):
+            model.learn_one(x, target)
+        act(model)
+    return model
+
+
+def whole_singly(name, data):
+    """Return the bytes of a model of all rows; the first ones are calls of their own, since a call sorts new labels."""
+    return bytes_of(learned(new(name), data, [*range(60), N]))
+
+
+def slow_steps(seed):
+    """Return a context in which each segment that a thread learns takes some time."""
+    rng, lock = np.random.default_rng(seed), threading.Lock()
+
+    def slow(*args):
+        if threading.current_thread() is not threading.main_thread():
+            with lock:
+                seconds = rng.choice([0.0, 0.001, 0.004])
+            time.sleep(seconds)
+        return score(*args)
+
+    return patch.object(state, "score", slow)
+
+
+def is_learning(model):
+    """Return whether the last segment may be with a thread."""
+    return "learner" not in vars(model._stream)
+
+
+@every_subject
+def test_threads_learn_single_rows_as_calls_do(name, data):
+    whole = whole_singly(name, data)
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        cuts = [0, *np.unique(rng.integers(1, N, size=8)).tolist(), N]
+        with slow_steps(seed), delayed(seed):
+            model = learned_singly(new(name), data, cuts, lambda model: (model.regret_, model.n_changes_))
+        assert bytes_of(model) == whole
+
+
+@every_subject
+def test_the_next_cut_is_never_sooner_than_its_bound(name, data):
+    model, exact, found = new(name), 0, 0
+    for row in range(N):
+        before = model._stream if row else None
+        learned_singly(model, data, [row, row + 1])
+        if before is not None and before is not model._stream and is_learning(model):
+            room = model._stream.room
+            assert 1 <= room <= model._stream.rows_to_cut()
+            exact, found = exact + (room == model._stream.rows_to_cut()), found + 1
+    assert found > 5
+    assert exact > found / 3
+
+
+@some_subjects
+def test_copies_files_and_merges_wait_for_the_thread(name, data, tmp_path):
+    whole = whole_singly(name, data)
+    makes = (*COPIES.values(), partial(saved, folder=tmp_path))
+    with slow_steps(0):
+        model, row = new(name), 0
+        for make in makes:
+            is_new = False
+            while not is_new:
+                learned_singly(model, data, [row, row + 1])
+                row, is_new = row + 1, row > 300 and is_learning(model)
+            model = make(model)
+        assert bytes_of(learned_singly(model, data, [row, N])) == whole
+        assert row < N
+    cuts, other = [*range(60), 640], learned(new(name, first_id=N), data, [0, 60])
+    merged = [learn(new(name), data, cuts).merge(other) for learn in (learned, learned_singly)]
+    assert bytes_of(merged[0]) == bytes_of(merged[1])
+
+
+def waiting_steps(started, release):
+    """Return a context in which threads wait to learn a segment."""
+
+    def wait(*args):
+        if threading.current_thread() is not threading.main_thread():
+            started.set()
+            assert release.wait(timeout=10)
+        return score(*args)
+
+    return patch.object(state, "score", wait)
+
+
+@pytest.mark.parametrize("name", ["regression", "classifier", "clustering", "low rank"])
+def test_neither_learning_nor_predicting_waits_for_rows_that_keep_the_model(name, data):
+    x, at, started, release = data[0][0].tolist(), BACKGROUND_ROWS - 1, threading.Event(), threading.Event()
+    model = learned(new(name), data, [*range(60), at])
+    model._stream.waited()
+    expected = [model.predict_one(x) for _ in range(3)][-1]  # in Python numbers, from the second one on
+    assert model._stream.learner.rows_to_cut() > model._stream.rows_to_cut()
+    with waiting_steps(started, release):
+        learned_singly(model, data, [at, at + 10])
+        assert started.wait(timeout=10)
+        found = model.predict_one(x)
+        assert is_learning(model)
+        release.set()
+    assert np.array_equal(found, expected)
+    assert bytes_of(learned_singly(model, data, [at + 10, N])) == whole_singly(name, data)
+
+
+@pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
+def test_an_error_of_the_thread_reaches_the_caller_that_needs_the_rows(error, data):
+    whole, model, failures = whole_singly("regression", data), new("regression"), []
+
+    def failing(*args):
+        if threading.current_thread() is not threading.main_thread() and len(failures) < 3:
+            failures.append(args[0].n_learned)
+            raise error("no score")
+        return score(*args)
+
+    row, reached = 0, 0
+    with patch.object(state, "score", failing):
+        while row < N:
+            try:
+                learned_singly(model, data, [row, row + 1])
+            except error:
+                reached += 1
+                assert model.n_seen_ == row
+            else:
+                row += 1
+    assert reached == len(failures) == 3
+    assert bytes_of(model) == whole
+
+
 # -- settings of the process ---------------------------------------------------------------------------------
 
 

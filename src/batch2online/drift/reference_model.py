@@ -221,19 +221,19 @@ def _quantiser(scores: FloatArray) -> tuple[FloatArray, FloatArray, ByteArray]:
     low, high = scores.min(axis=1), scores.max(axis=1)
     middles, ranges = low / 2 + high / 2, high / 2 - low / 2
     ranges = np.where(ranges > 0, ranges, np.maximum(np.abs(middles), 1.0))
-    cells = np.sort(_cells(scores, middles, ranges), axis=1)
+    cells = _cells(scores, middles, ranges)
     return middles.astype(np.float64), ranges.astype(np.float64), np.stack([_table(own) for own in cells])
 
 
 def _table(cells: IntArray) -> ByteArray:
-    """Return the bin of each cell of the grid, given the cells of the first rows, sorted."""
-    inner = BINS - 2 * _OUTER
+    """Return the bin of each cell of the grid, given the cells of the first rows."""
+    inner, first, last = BINS - 2 * _OUTER, int(cells.min()), int(cells.max())
     grid = np.arange(GRID)
     up_to = np.cumsum(np.bincount(cells, minlength=GRID))
     within = _OUTER + up_to * inner // (len(cells) + 1)
-    below = grid * _OUTER // max(1, int(cells[0]))
-    above = BINS - 1 - (GRID - 1 - grid) * _OUTER // max(1, GRID - 1 - int(cells[-1]))
-    bins = np.where(grid < cells[0], below, np.where(grid > cells[-1], above, within))
+    below = grid * _OUTER // max(1, first)
+    above = BINS - 1 - (GRID - 1 - grid) * _OUTER // max(1, GRID - 1 - last)
+    bins = np.where(grid < first, below, np.where(grid > last, above, within))
     return bins.astype(np.uint8)
 
 

@@ -305,7 +305,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         model = state.model
         if type(model) is not LinearModel or len(model.intercepts) != 1 or not self._check_fitted().flat_targets:
             return None
-        return LinearPlan(model, state.problem, model.coefficients[0].tolist(), float(model.intercepts[0]))
+        return LinearPlan(model.coefficients[0].tolist(), float(model.intercepts[0]))
 
     @property
     def epsilon_(self) -> float:

@@ -326,7 +326,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
             return None
         is_swapped = labels[model.classes[0]] != min(labels.values())
         known = model.coefficients[0].tolist(), float(model.intercepts[0]), tuple(sorted(labels.values()))
-        return LinearPlan(model, state.problem, *known, is_swapped)
+        return LinearPlan(*known, is_swapped)
 
     def _predict_proba_one(self, x: Any) -> dict[Any, float]:
         engine, row = self._check_fitted(), self._row_of(x)

@@ -138,9 +138,9 @@ class LowRank(Problem):
         rows, weights = data.sketch.sample()
         spectrum = leading_spectrum(data.sketch.moments, self.rank)
         points = rows.points - model.mean if self.center else rows.points
-        with np.errstate(divide="ignore", invalid="ignore"):
-            squares = np.square(points / spectrum.scale @ spectrum.vectors) / spectrum.values
-        leverages = (np.nan_to_num(squares).sum(axis=1) + self.center / data.totals.weight) * rows.weights
+        along = points / spectrum.scale @ spectrum.vectors
+        shares = np.divide(1.0, spectrum.values, out=np.zeros(len(spectrum.values)), where=spectrum.values > 0)
+        leverages = (np.square(along) @ shares + self.center / data.totals.weight) * rows.weights
         losses, _ = self.losses(model, rows.points, rows.targets)
         mean_loss = self.lower_bound(data) / data.totals.effective_rows
         return noise_factor_of(leverages, losses, weights, self.degrees_of_freedom(model, data) * mean_loss)
