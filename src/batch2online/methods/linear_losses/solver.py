@@ -234,14 +234,8 @@ def _constant_cost(sample: AnchoredSample, scale: float) -> float:
 
 def _unnoticed(sample: AnchoredSample) -> float:
     """Return a tolerance far below the noise of a likelihood: each parameter costs half a unit of it on other rows."""
-    return (
-        _INVISIBLE
-        * sample.anchored.eta.shape[1]
-        * sample.anchored.design.shape[1]
-        / 2
-        * sample.weight
-        / sample.effective_rows
-    )
+    parameters, mean_weight = int(sample.sums.linear[0].size), sample.weight / sample.effective_rows
+    return _INVISIBLE * parameters / 2 * mean_weight
 
 
 def _minimum(objective: Objective, starts: list[FloatArray], tolerance: float, least: float) -> Solution:
