@@ -157,12 +157,12 @@ _RIDGE = 1e-9
 class Curvature:
     """The Hessian of an objective at a point as a linear operator, for quadratic forms without a matrix.
 
-    Conjugate gradients are preconditioned by the inverses (K, p, p) of its diagonal blocks.
+    Conjugate gradients are preconditioned by the inverses (K, p, p) of its diagonal blocks, or of those nearby.
     """
 
-    def __init__(self, objective: Objective, point: Point) -> None:
+    def __init__(self, objective: Objective, point: Point, inverses: FloatArray | None = None) -> None:
         self.objective, self.shape, self._eta = objective, point.theta.shape, point.eta
-        self.inverses = self._inverted(point.eta)
+        self.inverses = self._inverted(point.eta) if inverses is None else inverses
 
     @cached_property
     def _bent(self) -> list[tuple[slice, Callable[[FloatArray], FloatArray]]]:
@@ -251,11 +251,11 @@ class Metric:
     length: Length
     gap: float
 
-    def __init__(self, objective: Objective, theta: FloatArray) -> None:
+    def __init__(self, objective: Objective, theta: FloatArray, inverses: FloatArray | None = None) -> None:
         design, point = objective.design, objective.at(theta)
         self.value, gradient = point.value, point.gradient
         if objective.is_wide:
-            curvature = Curvature(objective, point)
+            curvature = Curvature(objective, point, inverses)
             self.length = _probed(design, curvature.solution, _PROBES)
             step = curvature.solution(gradient)
         else:
@@ -320,6 +320,8 @@ class Solution(NamedTuple):
     theta: FloatArray
     value: float
     converged: bool
+    inverses: FloatArray | None = None
+    """Inverses of the blocks of a Hessian nearby, where it is too large to be formed."""
 
 
 def minimise(objective: Objective, start: Point, tolerance: float, least: float = -np.inf) -> Solution:
@@ -408,7 +410,7 @@ def _by_gradients(objective: Objective, start: Point, tolerance: float, least: f
             step = -objective.within(_quasi_newton(inverses, moves, point.gradient))
             fall = -float(np.vdot(point.gradient, step))
             if not fall > tolerance:
-                return _ended(point, step, fall)
+                return _ended(point, step, fall)._replace(inverses=inverses)
             lower = _lower(objective, point, step, fall)
             if lower is None or lower.value < least:
                 return Solution(point.theta, point.value, False)

@@ -53,7 +53,7 @@ class AnchoredSketch(AntitoneSketch):
     """Sums of expansions of all rows, and candidates that carry what is left of their losses; see :class:`Anchored`."""
 
     pilot = "model"
-    _patience = 0.25  # scores are at hand
+    _patience = 1.0  # scores are at hand
     _stores_targets = False  # predictors, scores and widths stand behind them
     _remembered: tuple[ExpansionState, AnchoredSample] | None = None
 

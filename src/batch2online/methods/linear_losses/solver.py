@@ -170,6 +170,8 @@ class _Found(NamedTuple):
     theta: FloatArray
     scale: float
     value: float
+    inverses: FloatArray | None = None
+    """Those of :class:`~batch2online.methods.linear_losses.newton.Solution`."""
 
 
 def _as_fit(sample: AnchoredSample, found: _Found, order: int, excess: float) -> Fit:
@@ -221,7 +223,7 @@ def _solved(
         best = _minimum(objective, starts, tolerance, -unit)
         if best.value < -unit:
             return None
-        starts, found = [best.theta], _Found(best.theta, scale, best.value)
+        starts, found = [best.theta], _Found(best.theta, scale, best.value, best.inverses)
     raise AssertionError
 
 
@@ -270,7 +272,7 @@ def _metric(sample: AnchoredSample, penalty: Penalty, found: _Found) -> Metric:
     if loss.has_scale:
         eta = predictors(rows.design, found.theta)
         scale = loss.anchor_scale(loss.scale_of(eta, rows.y, rows.weights), sample.effective_rows)
-    return Metric(_objective(sample, penalty, 0, scale), found.theta)
+    return Metric(_objective(sample, penalty, 0, scale), found.theta, found.inverses)
 
 
 _WELL_CONDITIONED = 1e-8
