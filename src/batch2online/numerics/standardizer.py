@@ -10,6 +10,9 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.schema import above, finite, require, shape, storable
 
+_SOME = 64
+"""Number of rows among whose values a shift is chosen."""
+
 
 @storable
 @dataclass(frozen=True)
@@ -31,14 +34,17 @@ class Standardizer:
 
     @classmethod
     def of(cls, points: FloatArray, intercept: bool, targets: FloatArray | None = None) -> Standardizer:
-        """Return the standardizer of these rows, at least one: the shift is a value, so constant columns become zero.
+        """Return the standardizer of these rows, at least one.
 
-        The origin is the median of the targets, if they are given and there is an intercept.
+        The shift is a value near the mean, so constant columns become zero.
+
+        The origin is the median of the targets if they are given and there is an intercept.
         """
         shift = np.zeros(points.shape[1])
         if intercept:
-            nearest = np.abs(points - points.mean(axis=0)).argmin(axis=0)
-            shift = points[nearest, np.arange(points.shape[1])]
+            some = points[:: max(1, len(points) // _SOME)]
+            nearest = np.abs(some - points.mean(axis=0)).argmin(axis=0)
+            shift = some[nearest, np.arange(points.shape[1])]
         spread = np.sqrt(np.square(points - shift).mean(axis=0))
         exponent = np.round(np.log2(np.where(spread > 0, spread, 1.0)))
         origin = 0.0 if targets is None or not intercept else float(np.sort(targets)[len(targets) // 2])

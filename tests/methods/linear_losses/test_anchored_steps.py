@@ -237,3 +237,107 @@ def test_a_class_without_rows_weighs_as_much_as_the_heaviest():
     np.testing.assert_allclose(sums.factors, [8 / 18, 8 / 6, 8 / 6])
     np.testing.assert_allclose(replace(sums, masses=np.zeros(3)).factors, np.ones(3))
     np.testing.assert_allclose(sums.balanced(np.full(2, 3.0), np.array([1.0, 0.0])), [4.0, 8 / 6])
+
+
+def held(n, coreset_size=1_000):
+    """A sketch of n rows whose pilot was set when 600 had come."""
+    sketch = Anchored("logistic", coreset_size=coreset_size, random_state=0).new_sketch(ROWS.shape[1], 1)
+    for ids in np.split(np.arange(n), range(600, n, 600)):
+        sketch = sketch.update(Rows(ROWS[ids], labels(2)[ids, None].astype(float), ones(len(ids)), ids))
+        if ids[0] == 0:
+            shown = {"scale": 1.0, "classes": sketch.anchors.classes, "first_order": False}
+            sketch = sketch.with_model(SimpleNamespace(coefficients=THETA[:, 1:], intercepts=THETA[:, 0], **shown))
+    return sketch
+
+
+THETA = np.array([[-0.3, 0.3, -0.2, 0.1, 0.0]])
+
+
+def test_rows_are_expanded_once_the_coreset_does_not_hold_all_of_them():
+    few, more = held(900).anchors, held(2_400).anchors
+    assert not few.sums.parts[0].matrix.any()
+    assert not few.pilot.has_model
+    design, y = more.frame.design(ROWS[:2_400]), labels(2)[:2_400].astype(float)
+    y = np.abs(y - more.classes.index(1.0) + 1)  # positions of classes, in the order in which they came
+    eta = design @ more.pilot.theta.T
+    np.testing.assert_allclose(more.frame.outer(more.pilot.theta)[0], THETA[:, 1:])
+    expected = expansion.Expansion.of(Logistic(), ExpandedRows(design, y, np.ones(2_400), eta, 1.0))
+    found = more.sums.total()
+    np.testing.assert_allclose(found.matrix, expected.matrix, rtol=1e-10)
+    np.testing.assert_allclose(found.linear, expected.linear, rtol=1e-8, atol=1e-8)
+
+
+def test_merged_sketches_that_hold_all_rows_are_expanded_if_they_do_not_hold_those_of_both():
+    def part(start, coreset_size):
+        rows = Rows(ROWS[start:][:600], labels(2)[start:][:600, None] * 1.0, ones(600), np.arange(start, start + 600))
+        return Anchored("logistic", coreset_size=coreset_size, random_state=0).new_sketch(4, 1).update(rows)
+
+    assert not part(0, 2_000).merge(part(600, 2_000)).anchors.sums.parts[0].matrix.any()
+    both = part(0, 1_000).merge(part(600, 1_000)).anchors
+    z = both.frame.design(ROWS[:1_200])
+    np.testing.assert_allclose(both.sums.parts[0].matrix, z.T @ z / 4, rtol=1e-10)
+
+
+def test_expansions_of_rows_are_parts_of_the_sums():
+    """With all rows in the coreset the objective of any order is the plain one, whatever they are expanded at."""
+    rng = np.random.default_rng(3)
+    for loss, k in ((Logistic(), 1), (Logistic(), 3)):
+        design, y = np.column_stack([np.ones(500), ROWS[:500] / 4]), rng.integers(0, max(k, 2), 500).astype(float)
+        rows = ExpandedRows(design, y, rng.uniform(0.5, 2, 500), rng.normal(size=(500, k)), np.ones(500))
+        sums, own = expansion.Expansion.of(loss, rows), expansion.RowExpansions.of(loss, rows)
+        given = (loss, design, y, rows.weights, 1.0)
+        none, theta = np.zeros((k, 5)), rng.normal(size=(k, 5)) / 4
+        plain = Objective(*given, None, none, none)
+        for order in (1, 2):
+            other = Objective(*given, sums.quadratic(order), none, none, None, own, order)
+            one, two = plain.at(theta), other.at(theta)
+            assert two.value == pytest.approx(one.value, rel=1e-10)
+            np.testing.assert_allclose(two.gradient, one.gradient, atol=1e-9)
+            np.testing.assert_allclose(other.curvature(two), plain.curvature(one), atol=1e-9)
+
+
+def test_minima_by_earlier_hessians_are_those_by_new_ones(monkeypatch):
+    own = replace(wide(), y=labels(2)[:800].astype(float), ridge=np.full((1, 5), 0.5), lasso=np.zeros((1, 5)))
+    calls = []
+    counted_curvature = Objective.curvature
+    monkeypatch.setattr(Objective, "curvature", lambda *given: calls.append(1) or counted_curvature(*given))
+    found = minimise(own, own.at(np.zeros((1, 5))), 1e-9)
+    n_reused = len(calls)
+    monkeypatch.setattr(objectives, "_FAST", 1e-300)
+    exact = minimise(own, own.at(np.zeros((1, 5))), 1e-9)
+    assert n_reused < len(calls) - n_reused
+    assert found.converged
+    assert found.value == pytest.approx(exact.value, rel=1e-11)
+    assert own.at(found.theta).value <= own.at(exact.theta).value + 1e-9
+
+
+def test_gradient_steps_end_within_the_tolerance_of_the_minimum(monkeypatch):
+    own, _ = many(20)
+    monkeypatch.setattr(objectives, "_WIDE", 10)
+    start, least = own.at(np.zeros((20, 3))), minimise(own, own.at(np.zeros((20, 3))), 1e-12).value
+    for tolerance in (1e-1, 1e-3, 1e-5):
+        assert own.at(minimise(own, start, tolerance).theta).value - least < tolerance
+
+
+def test_the_direction_that_classes_share_changes_no_solution():
+    own = wide(ridge=0.0)
+    point = own.at(RNG.normal(size=(8, 5)) / 4)
+    right = RNG.normal(size=(8, 5))
+    right -= right.mean(axis=0)
+    hessian = own.curvature(point)
+    found = own.inverse(hessian)(right.reshape(-1))
+    np.testing.assert_allclose(hessian @ found, right.reshape(-1), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.reshape(8, 5).sum(axis=0), 0, atol=1e-9)
+
+
+def test_lengths_by_signs_are_those_by_leverages(monkeypatch):
+    rng = np.random.default_rng(6)
+    design, y = rng.normal(size=(900, 80)), rng.integers(0, 2, 900).astype(float)
+    one = np.ones((1, 80))
+    own = Objective(Logistic(), design, y, np.ones(900), 1.0, None, one, 0 * one)
+    gradients = rng.normal(size=(30, 900, 1)) * rng.uniform(0, 2, size=(900, 1))
+    by_signs = np.array([Metric(own, 0 * one).length(each) for each in gradients])
+    monkeypatch.setattr(objectives, "_NARROW", 80)
+    exact = np.array([Metric(own, 0 * one).length(each) for each in gradients])
+    assert (by_signs / exact).mean() == pytest.approx(1, abs=0.03)  # six standard errors of 30 estimates
+    assert 0.005 < (by_signs / exact).std() < 0.15

@@ -228,7 +228,7 @@ class ClassExpansions:
         return replace(self, masses=self.masses + self._masses(weights, y)) if self.is_balanced else self
 
     def _masses(self, weights: FloatArray, y: FloatArray) -> FloatArray:
-        return np.bincount(y.astype(np.int64), weights, minlength=len(self.parts))
+        return np.asarray(np.bincount(y.astype(np.int64), weights, minlength=len(self.parts)), dtype=np.float64)
 
     def including(self, loss: PredictorLoss, rows: ExpandedRows, local: Local) -> ClassExpansions:
         """Return the sums with these rows, given values and derivatives of their losses."""

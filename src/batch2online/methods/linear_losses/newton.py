@@ -147,6 +147,9 @@ def predictors(design: FloatArray, theta: FloatArray) -> FloatArray:
 _MOST = 200
 """Maximum number of products of conjugate gradients: an inexact step is a step all the same."""
 
+_INEXACT = 0.1
+"""Residual of conjugate gradients that quadratic forms are computed with, as a share of the right-hand side."""
+
 _RIDGE = 1e-9
 """Share of each diagonal entry that is added to the blocks of a preconditioner."""
 
@@ -154,12 +157,12 @@ _RIDGE = 1e-9
 class Curvature:
     """The Hessian of an objective at a point as a linear operator, for quadratic forms without a matrix.
 
-    Conjugate gradients are preconditioned by the inverses (K, p, p) of its diagonal blocks.
+    Conjugate gradients are preconditioned by the inverses (K, p, p) of its diagonal blocks, or of those nearby.
     """
 
-    def __init__(self, objective: Objective, point: Point) -> None:
+    def __init__(self, objective: Objective, point: Point, inverses: FloatArray | None = None) -> None:
         self.objective, self.shape, self._eta = objective, point.theta.shape, point.eta
-        self.inverses = self._inverted(point.eta)
+        self.inverses = self._inverted(point.eta) if inverses is None else inverses
 
     @cached_property
     def _bent(self) -> list[tuple[slice, Callable[[FloatArray], FloatArray]]]:
@@ -185,7 +188,7 @@ class Curvature:
             _add_grams(total, own.design[piece], curves)
         return total
 
-    def solution(self, right: FloatArray, accuracy: float) -> FloatArray:
+    def solution(self, right: FloatArray, accuracy: float = _INEXACT) -> FloatArray:
         """Return ``Hessian^-1 right`` (K, p) by conjugate gradients.
 
         They end with a residual of this share of the right-hand side, or where there is no curvature left.
@@ -229,9 +232,10 @@ def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> Non
 
 
 _PROBES = 2
-"""Number of sums with random signs that estimate a length where the Hessian is not formed."""
+"""Number of sums with random signs that estimate a length where the Hessian is not formed; twice as many with it."""
 
-_INEXACT_METRIC = 0.1
+_NARROW = 64
+"""Number of columns up to which the leverage of each row is computed instead."""
 
 Length = Callable[[FloatArray], float]
 """The sum over rows of :math:`|H^{-1/2} (r_i \\otimes z_i)|^2`, given r (n, K)."""
@@ -247,12 +251,13 @@ class Metric:
     length: Length
     gap: float
 
-    def __init__(self, objective: Objective, theta: FloatArray) -> None:
+    def __init__(self, objective: Objective, theta: FloatArray, inverses: FloatArray | None = None) -> None:
         design, point = objective.design, objective.at(theta)
         self.value, gradient = point.value, point.gradient
         if objective.is_wide:
-            curvature = Curvature(objective, point)
-            self.length, step = _probed(design, curvature), curvature.solution(gradient, _INEXACT_METRIC)
+            curvature = Curvature(objective, point, inverses)
+            self.length = _probed(design, curvature.solution, _PROBES)
+            step = curvature.solution(gradient)
         else:
             hessian = objective.curvature(point)
             inverse = objective.inverse(hessian)
@@ -266,6 +271,8 @@ class Metric:
 def _measured(
     design: FloatArray, hessian: FloatArray, inverse: Callable[[FloatArray], FloatArray], n_outputs: int
 ) -> Length:
+    if n_outputs == 1 and len(hessian) > _NARROW:
+        return _probed(design, lambda right: inverse(right.reshape(-1)).reshape(right.shape), 2 * _PROBES)
     if n_outputs == 1:
         leverage = squared_lengths(design, inverse_root(hessian))
         return lambda gradients: float(leverage @ np.square(gradients[:, 0]))
@@ -281,14 +288,14 @@ def _squares(design: FloatArray, gradients: FloatArray) -> FloatArray:
     return total
 
 
-def _probed(design: FloatArray, curvature: Curvature) -> Length:
+def _probed(design: FloatArray, solution: Callable[[FloatArray], FloatArray], n_probes: int) -> Length:
     """Return an unbiased estimate of the length: that of a sum with random signs, on average."""
-    words = sampling.words(0, sampling.SOLVER, range(_PROBES * len(design))).reshape(_PROBES, -1)
+    words = sampling.words(0, sampling.SOLVER, range(n_probes * len(design))).reshape(n_probes, -1)
     signs = np.where(words >> np.uint64(63), 1.0, -1.0)
 
     def length(gradients: FloatArray) -> float:
         sums = [(sign * gradients.T) @ design for sign in signs]
-        return sum(float((each * curvature.solution(each, _INEXACT_METRIC)).sum()) for each in sums) / _PROBES
+        return sum(float((each * solution(each)).sum()) for each in sums) / n_probes
 
     return length
 
@@ -297,7 +304,7 @@ _TURNS, _HALVINGS, _SWEEPS = 60, 40, 50
 _ENOUGH = 1e-4
 """Least share of the predicted decrease that a step must achieve (Armijo)."""
 
-_FAST = 0.1
+_FAST = 0.2
 """Share of the predicted decrease that a step leaves, at most, where the next one uses the same Hessian."""
 
 _FLAT = 1e-14
@@ -313,6 +320,8 @@ class Solution(NamedTuple):
     theta: FloatArray
     value: float
     converged: bool
+    inverses: FloatArray | None = None
+    """Inverses of the blocks of a Hessian nearby, where it is too large to be formed."""
 
 
 def minimise(objective: Objective, start: Point, tolerance: float, least: float = -np.inf) -> Solution:
@@ -334,8 +343,7 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
             is_fresh, step_from = True, _steps(objective, objective.curvature(point))
             step, fall = _predicted(objective, point, step_from(point))
         if not fall * (min(1.0, fall / former) if former else 1.0) > tolerance:
-            last = point.theta + step  # too short for values to show a decrease; the gradient does
-            return Solution(last if fall > 0 else point.theta, point.value, True)
+            return _ended(point, step, fall)
         lower = _lower(objective, point, step, fall)
         if lower is None and is_fresh:
             return Solution(point.theta, point.value, False)
@@ -348,6 +356,13 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
         if point.value < least:
             break
     return Solution(point.theta, point.value, False)
+
+
+def _ended(point: Point, step: FloatArray, fall: float) -> Solution:
+    """Return the solution after a last step, whose decrease, half of that predicted, is too small to be measured."""
+    if not fall > 0:
+        return Solution(point.theta, point.value, True)
+    return Solution(point.theta + step, point.value - fall / 2, True)
 
 
 def _predicted(objective: Objective, point: Point, step: FloatArray) -> tuple[FloatArray, float]:
@@ -395,7 +410,7 @@ def _by_gradients(objective: Objective, start: Point, tolerance: float, least: f
             step = -objective.within(_quasi_newton(inverses, moves, point.gradient))
             fall = -float(np.vdot(point.gradient, step))
             if not fall > tolerance:
-                return Solution(point.theta + step if fall > 0 else point.theta, point.value, True)
+                return _ended(point, step, fall)._replace(inverses=inverses)
             lower = _lower(objective, point, step, fall)
             if lower is None or lower.value < least:
                 return Solution(point.theta, point.value, False)

@@ -221,7 +221,7 @@ class LinearLossProblem(Problem):
         sample = data.sketch.in_full()
         order = order if model.classes == sample.classes else 0
         theta = sample.frame.inner(model.coefficients, model.intercepts)
-        return sample.cost(self._losses_on(data, model), theta, order)
+        return float(sample.cost(self._losses_on(data, model), theta, order))
 
     def optimum(self, data: Snapshot, model: LinearPredictor) -> float:
         """Return the cost of the best model known, this one or one solved now."""

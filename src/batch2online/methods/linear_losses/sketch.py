@@ -41,7 +41,7 @@ from batch2online.rows import Rows
 from batch2online.sampling import probabilities
 from batch2online.schema import require, require_equal, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics, no_candidates
-from batch2online.sketches.base import SketchSettings
+from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder, check_statistics_fit
 from batch2online.sketches.candidates import copied
 from batch2online.theory import sizes
@@ -53,7 +53,7 @@ class AnchoredSketch(AntitoneSketch):
     """Sums of expansions of all rows, and candidates that carry what is left of their losses; see :class:`Anchored`."""
 
     pilot = "model"
-    _patience = 0.25  # scores are at hand
+    _patience = 1.0  # scores are at hand
     _stores_targets = False  # predictors, scores and widths stand behind them
     _remembered: tuple[ExpansionState, AnchoredSample] | None = None
 
@@ -244,6 +244,12 @@ class AnchoredSketch(AntitoneSketch):
         self._remembered = None
 
     # -- reading, merging -------------------------------------------------------------------------------
+
+    def sample(self, history: RowSource | None = None) -> tuple[Rows, FloatArray]:
+        if not self.is_complete:
+            return super().sample(history)
+        rows = self._kept().rows
+        return rows, rows.weights
 
     def in_full(self) -> AnchoredSample:
         """Return the coreset with all that a solver needs; it is remembered until something changes."""

@@ -170,6 +170,8 @@ class _Found(NamedTuple):
     theta: FloatArray
     scale: float
     value: float
+    inverses: FloatArray | None = None
+    """Those of :class:`~batch2online.methods.linear_losses.newton.Solution`."""
 
 
 def _as_fit(sample: AnchoredSample, found: _Found, order: int, excess: float) -> Fit:
@@ -221,7 +223,7 @@ def _solved(
         best = _minimum(objective, starts, tolerance, -unit)
         if best.value < -unit:
             return None
-        starts, found = [best.theta], _Found(best.theta, scale, best.value)
+        starts, found = [best.theta], _Found(best.theta, scale, best.value, best.inverses)
     raise AssertionError
 
 
@@ -234,14 +236,8 @@ def _constant_cost(sample: AnchoredSample, scale: float) -> float:
 
 def _unnoticed(sample: AnchoredSample) -> float:
     """Return a tolerance far below the noise of a likelihood: each parameter costs half a unit of it on other rows."""
-    return (
-        _INVISIBLE
-        * sample.anchored.eta.shape[1]
-        * sample.anchored.design.shape[1]
-        / 2
-        * sample.weight
-        / sample.effective_rows
-    )
+    parameters, mean_weight = int(sample.sums.linear[0].size), sample.weight / sample.effective_rows
+    return _INVISIBLE * parameters / 2 * mean_weight
 
 
 def _minimum(objective: Objective, starts: list[FloatArray], tolerance: float, least: float) -> Solution:
@@ -276,7 +272,7 @@ def _metric(sample: AnchoredSample, penalty: Penalty, found: _Found) -> Metric:
     if loss.has_scale:
         eta = predictors(rows.design, found.theta)
         scale = loss.anchor_scale(loss.scale_of(eta, rows.y, rows.weights), sample.effective_rows)
-    return Metric(_objective(sample, penalty, 0, scale), found.theta)
+    return Metric(_objective(sample, penalty, 0, scale), found.theta, found.inverses)
 
 
 _WELL_CONDITIONED = 1e-8
