@@ -122,12 +122,14 @@ def test_single_precision_decides_no_label(far):
     rng = np.random.default_rng(0)
     points = 0.3 * rng.normal(size=(8, 100))[rng.integers(8, size=900)] + rng.normal(size=(900, 100))
     points[:300] += far
+    halfway = 0.5 + 1e-8 * rng.normal(size=(100, 1))  # rounding is larger than the difference of both distances
+    points[400:500] = halfway * points[300] + (1 - halfway) * points[301]
     full, sets = WeightedPoints(points, np.ones(900)), np.stack([points[:20], points[290:310]])
     for where in (None, np.arange(0, 900, 7)):
         rows = points if where is None else points[where]
         for found, centers in zip(full.two_nearest_of_each(sets, where), sets, strict=True):
             distances = np.sort(np.linalg.norm(rows[:, None] - centers, axis=2), axis=1)
-            assert np.array_equal(found.labels, nearest(rows, centers)[0])
+            assert np.array_equal(found.labels, np.square(rows[:, None] - centers).sum(axis=2).argmin(axis=1))
             np.testing.assert_allclose(found.first, distances[:, 0], rtol=1e-3, atol=1e-6 * (1 + far))
             np.testing.assert_allclose(found.second, distances[:, 1], rtol=1e-3)
 

@@ -20,7 +20,7 @@ from batch2online import sampling
 from batch2online.history import History
 from batch2online.methods import scores
 from batch2online.methods.clustering import race
-from batch2online.methods.clustering.race import Race, RowSearch, exponentials
+from batch2online.methods.clustering.race import Race, RowSearch, StageCandidates, exponentials
 from batch2online.methods.clustering.sketch import drawn_seeds
 from batch2online.rows import Rows
 
@@ -257,3 +257,12 @@ def test_seeds_of_kept_rows_are_those_of_the_plain_function(z):
         rows = Rows(points, np.empty((n, 0)), rng.uniform(0.1, 50, size=n), ids)
         expected = scores.clustering_seeds(points, 20, z, seed, weights=rows.weights, ids=ids)
         assert np.array_equal(drawn_seeds(rows, 20, z, seed), expected)
+
+
+def test_more_candidates_than_are_kept_bound_the_keys_of_other_rows():
+    """Files of earlier versions hold more of them."""
+    keys = np.arange(1.0, 101.0)
+    candidates = StageCandidates(keys, np.arange(100), keys)
+    assert candidates.limit == 100.0
+    fewer = candidates.with_points(np.array([0.5]), np.array([100]), np.array([0.5]))
+    assert (len(fewer.positions), fewer.limit) == (race._KEPT, race._KEPT - 1.0)

@@ -16,6 +16,7 @@ CONVERGED, NEARLY_CONVERGED = 1e-5, 1e-4
 _LOOKAHEAD = 5
 _FEW_COLUMNS = 96
 _FEWEST_ROWS, _CACHED_ENTRIES = 256, 100_000
+_FEW_CENTERS = 64
 _GATHERING = 32
 """To copy a row takes as long as its distances to about so many centers."""
 _SOFTENING = 1e-12
@@ -398,14 +399,23 @@ def two_nearest(rows: Any, lengths: Any, sets: Any) -> list[Nearest]:
     step = max(_FEWEST_ROWS, _CACHED_ENTRIES // k)
     for start in range(0, n, step):
         piece = slice(start, min(start + step, n))
-        squared = scratch.room("two nearest", (r * k, piece.stop - start), rows.dtype)
-        squared = np.add(np.matmul(doubled, rows[piece].T, out=squared), norms, out=squared)
+        squared = _products(doubled, rows[piece])
+        squared += norms
         for own, own_labels, first, second in zip(squared.reshape(r, k, -1), labels, *both, strict=True):
             own_labels[piece] = _take_least(own, first[piece])
             own.min(axis=0, out=second[piece])
     both += lengths
     first, second = np.sqrt(np.maximum(both, 0.0, out=both), out=both)
     return [Nearest(*own) for own in zip(labels, first, second, strict=True)]
+
+
+def _products(centers: Any, rows: Any) -> Any:
+    """Return the products of all centers and rows (m, n), in a scratch array."""
+    room = scratch.room("products", (len(centers), len(rows)), rows.dtype)
+    if rows.dtype == np.float32 and len(centers) <= _FEW_CENTERS:  # BLAS takes a third less time this way round
+        np.copyto(room, (rows @ centers.T).T)
+        return room
+    return np.matmul(centers, rows.T, out=room)
 
 
 def _take_least(values: Any, least: Any) -> IntArray:

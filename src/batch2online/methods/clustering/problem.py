@@ -131,7 +131,7 @@ class ClusteringProblem(Problem):
             return self.fit_result(Centers(np.resize(seeds, (self.k, coreset.points.shape[1]))), data)
         if self.solver is not None:
             own = solved_by(self.solver, coreset.points, coreset.weights, self.k, self.z, data.seed)
-            centers = own if known is None else self._with_ids_of(known, own, None, data)
+            centers = own if known is None else self._with_ids_of(known, own, None, data)[0]
             return self.fit_result(Centers(centers), data)
         start = known if self.warm_start else None
         is_sample = self.exact and len(coreset) < data.totals.n_rows
@@ -143,19 +143,25 @@ class ClusteringProblem(Problem):
             return self.fit_result(Centers(found.centers), data)
         if found.current_labels is not None:
             data.cache["labels", known.tobytes()] = found.current_labels
-        centers = self._with_ids_of(known, found.centers, found.labels, data)
+        centers, labels = self._with_ids_of(known, found.centers, found.labels, data)
         costs = found.costs
-        if price and not self._is_worth(price, known, centers, costs, data):
+        if price and not self._is_worth(price, known, centers, labels, costs, data):
             centers, costs = known, None if costs is None else (costs[0], costs[0])
         result = self.fit_result(Centers(centers), data)
         return result._replace(costs=costs, ess_ratio=found.ess_ratio)
 
     def _is_worth(
-        self, price: float, old: FloatArray, new: FloatArray, costs: tuple[float, float] | None, data: Snapshot
+        self,
+        price: float,
+        old: FloatArray,
+        new: FloatArray,
+        new_labels: IntArray,
+        costs: tuple[float, float] | None,
+        data: Snapshot,
     ) -> bool:
         """Return whether new centers gain at least the price times the share of labels that they change."""
         before, after = costs or (self.cost(Centers(old), data), self.cost(Centers(new), data))
-        shared = shared_weight(_labels(data, old), _labels(data, new), data.coreset.weights, self.k)
+        shared = shared_weight(_labels(data, old), new_labels, data.coreset.weights, self.k)
         return bool(before - after >= price * before * (1 - shared.trace() / (shared.sum() or 1.0)))
 
     def cost(self, model: Centers, data: Snapshot) -> float:
@@ -234,12 +240,14 @@ class ClusteringProblem(Problem):
     def same(self, old: Centers, new: Centers) -> bool:
         return np.array_equal(old.points, new.points)
 
-    def _with_ids_of(self, old: FloatArray, new: FloatArray, new_labels: IntArray | None, data: Snapshot) -> FloatArray:
-        """Return the new centers, each at the position of the old one whose id it takes over."""
+    def _with_ids_of(
+        self, old: FloatArray, new: FloatArray, new_labels: IntArray | None, data: Snapshot
+    ) -> tuple[FloatArray, IntArray]:
+        """Return the new centers, each at the position of the old one whose id it takes over, and their labels."""
         distances = np.sqrt(squared_distances(new, old))
         labels = _labels(data, new) if new_labels is None else new_labels
-        shared = shared_weight(_labels(data, old), labels, data.coreset.weights, len(old))
-        return np.asarray(new[matched(shared, distances)])
+        order = matched(shared_weight(_labels(data, old), labels, data.coreset.weights, len(old)), distances)
+        return np.asarray(new[order]), np.argsort(order)[labels]
 
 
 def _halves(data: Snapshot, page: int) -> BoolArray:

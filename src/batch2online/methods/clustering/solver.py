@@ -37,11 +37,11 @@ _GAIN = 3e-4
 _SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
 _FEW_STARTS, _CROWDED = 3, 8
 """New starts of a search; one where there are at most so many points for each center: more would find little."""
-_START_CENTERS = 20
-"""Centers of all new starts beside current centers."""
+_START_CENTERS, _START_POINTS = 20, 200
+"""Centers of all new starts beside current centers, and points for each center up to which there are any."""
 _JUDGED, _JUDGED_PER_CENTER = 4_000, 100
 """Points, and points a center, among which candidates are searched and judged."""
-_SETTLING, _SAMPLE_PAGE = 3, 3
+_SAMPLE_PAGE = 3
 
 
 class Search:
@@ -78,12 +78,13 @@ class Search:
     def candidates(self, current: FloatArray) -> FloatArray:
         """Return sets of centers (r, k, d): refined from the current ones; after 1, 2, 4, ... swaps; from new starts.
 
-        The more centers there are, the better swaps are next to new starts, of which there are fewer.
+        The more centers there are, the better swaps are next to new starts, of which there are fewer; and the more
+        points the current centers come from, the less new starts find that swaps do not.
         """
         own, least = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
         swapped = [centers for centers, _ in self._swaps_that_gain(own, least, 1)]
         found = [own, *(swapped[2**i - 1] for i in range(len(swapped).bit_length())), *swapped[-1:]]
-        starts = min(STARTS, _START_CENTERS // self.k)
+        starts = min(STARTS, _START_CENTERS // self.k) if len(self.low.points) <= _START_POINTS * self.k else 0
         if starts:
             new, least = raced(self.low, self._seeded(starts), self.z, 3 * _SHORT)
             found.append(self._swapped(new, least, 1))
@@ -291,10 +292,7 @@ def _options(
     best = judge.choice(some, labels, candidates, z)
     if best == 0:
         return current[None]
-    found = candidates[best]
-    if some is not points:
-        found = refined(points, found[None], z, _SETTLING, NEARLY_CONVERGED)[0][0]
-    return np.stack([current, found])
+    return np.stack([current, candidates[best]])
 
 
 def _sampled(
