@@ -18,6 +18,7 @@ from scipy.linalg import lapack
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.numerics.distances import scratch, squared_lengths
 from batch2online.numerics.triangular import (
+    NARROW,
     column_norms,
     correlations,
     decoupled_factor,
@@ -91,7 +92,7 @@ class ScoreBounds:
     def plain_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
         """Return the bounds of rows given in two parts, the columns ``inner`` and (transposed) ``outer`` of z."""
         directions = self.directions
-        if not self.is_triangular:
+        if not self.is_wide_triangle:
             white = points @ directions[inner]
             white += others.T @ directions[outer]
             return squared_lengths(white)
@@ -107,9 +108,9 @@ class ScoreBounds:
         return bound
 
     @cached_property
-    def is_triangular(self) -> bool:
-        """Whether directions are an upper triangle."""
-        return not np.tril(self.directions, -1).any()
+    def is_wide_triangle(self) -> bool:
+        """Whether directions are an upper triangle, of so many columns that this saves time."""
+        return len(self.directions) > NARROW and not np.tril(self.directions, -1).any()
 
     @cached_property
     def coarse_scales(self) -> FloatArray:
