@@ -207,6 +207,8 @@ class Windows:
         """
         n, known = len(weights), self.sums.shape[1]
         last = int(self.sums[0, -1]) if known else self.width
+        if last + n <= self.width:
+            return self._with_last(weights, losses)
         is_open = last < self.width
         starts = np.arange(-last if is_open else 0, n, self.width)
         sums = np.zeros((6, known - is_open + len(starts)))
@@ -220,6 +222,14 @@ class Windows:
         for values, to in zip(losses, new[2:], strict=False):
             to += np.add.reduceat(values, starts)
         return Windows(self.width, sums)._within_bounds()
+
+    def _with_last(self, weights: FloatArray, losses: Sequence[FloatArray]) -> Windows:
+        """Return the windows with further rows, all of which are in the last window."""
+        n, sums = float(len(weights)), self.sums.copy()
+        weight = n if all_ones(weights) else np.add.reduce(weights)
+        for total, more in zip(sums, (n, weight, *map(np.add.reduce, losses)), strict=False):
+            total[-1] += more
+        return Windows(self.width, sums)
 
     def merge(self, other: Windows) -> Windows:
         """Return the windows of this one, then those of another."""

@@ -148,6 +148,20 @@ def awkward_rows(draw, deficient=False):
     return points * 10.0 ** rng.integers(-60, 60, size=d)
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_bounds_of_many_columns_are_the_scores_at_the_check(intercept, n_targets):
+    rng = np.random.default_rng(n_targets)
+    points, targets = rng.normal(size=(400, 90)) @ rng.normal(size=(90, 90)), rng.normal(size=(400, n_targets))
+    for weights in (np.ones(400), rng.uniform(1, 2, size=400)):
+        rows = Rows(points, targets, weights, np.arange(400))
+        moments = Moments.empty(90, n_targets, intercept).add(rows)
+        assert moments.is_plain
+        np.testing.assert_allclose(moments.bounds(rows), moments.scores(rows), rtol=1e-8)
+        few, every = moments.scores(rows[np.arange(20)]), moments.scores(rows)  # by a solve, and by the inverse
+        np.testing.assert_allclose(few, every[:20], rtol=1e-8)
+
+
 def assert_falling_below_bounds(points, cuts, intercept, slack):
     moments = Moments.empty(points.shape[1], 0, intercept)
     earlier = bounds = np.empty(0)

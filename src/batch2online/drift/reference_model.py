@@ -50,7 +50,7 @@ class WatchedBlocks:
 
     def of_values(self, values: Any) -> Any:
         """Return the watched ones of rows, or of numbers that belong to them."""
-        return values if self.every == 1 else values[self.places]
+        return values if self.every == 1 else values.take(self.places, axis=0)
 
     def of_rows(self, points: FloatArray, columns: IntArray | None) -> FloatArray:
         """Return these columns, or all, of the watched rows."""

@@ -13,8 +13,8 @@ from batch2online._types import FloatArray
 _PIECE = 1_024
 """Number of rows whose products are in memory at a time."""
 
-_NARROW = 64
-"""Number of columns up to which a product with the inverse is faster than a triangular solve."""
+NARROW = 64
+"""Number of columns up to which a general product is as fast as one with a triangle, and faster than a solve."""
 
 
 _ROUNDING = 1e-3
@@ -82,10 +82,17 @@ def squared_lengths(rows: FloatArray, root: FloatArray) -> FloatArray:
     return result
 
 
+def triangular_product(rows: FloatArray, triangle: FloatArray) -> FloatArray:
+    """Return ``rows @ triangle`` for an upper triangle, in two thirds of the time of a general product if wide."""
+    if len(triangle) <= NARROW or not len(rows):
+        return rows @ triangle
+    return np.asarray(blas.dtrmm(1.0, triangle.T, rows.T, lower=1).T)
+
+
 def whitened(rows: FloatArray, factor: FloatArray) -> FloatArray:
-    """Return ``rows @ inverse(factor)``, by a triangular solve for many columns."""
-    if len(factor) <= _NARROW:
-        return rows @ inverse(factor)
+    """Return ``rows @ inverse(factor)``, by a triangular solve for fewer rows than columns."""
+    if len(factor) <= NARROW or len(rows) >= len(factor):
+        return triangular_product(rows, inverse(factor))
     dead = factor.diagonal() == 0
     if dead.any():
         factor = factor + np.diag(dead.astype(np.float64))

@@ -416,7 +416,7 @@ class Adaptive(Policy):
         if not (self.change_price < math.inf and degrees_of_freedom):
             return self
         least = max(1.0, math.sqrt(2 * self.change_price * n / degrees_of_freedom))
-        return replace(self, kappa=min(self.kappa, least))
+        return self if least >= self.kappa else replace(self, kappa=least)
 
     def cost_tolerance(self, seed: int, n: int, noise: float = 0.0) -> float:
         return 0.0 if self._has_few(n) else float(1 + self._tolerated(noise) * 2 ** -_uniform(seed, n))

@@ -200,7 +200,9 @@ def test_a_tridiagonal_form_solves_as_the_matrix_does(n):
     rng = np.random.default_rng(n)
     root, columns = rng.normal(size=(n, n)), rng.normal(size=(n, 3))
     matrix, form = root @ root.T, Tridiagonal.of(root @ root.T)
-    solution, logarithm = form.solved(form.rotated(columns), 0.5)
-    shifted = matrix + 0.5 * np.eye(n)
-    assert form.rotated_back(solution) == pytest.approx(np.linalg.solve(shifted, columns))
-    assert logarithm == pytest.approx(np.linalg.slogdet(shifted)[1])
+    penalties = np.array([0.5, 3.0])
+    solutions, logarithms = form.solved(form.rotated(columns), penalties)
+    for penalty, solution, logarithm in zip(penalties, solutions, logarithms, strict=True):
+        shifted = matrix + penalty * np.eye(n)
+        assert form.rotated_back(solution) == pytest.approx(np.linalg.solve(shifted, columns))
+        assert logarithm == pytest.approx(np.linalg.slogdet(shifted)[1])

@@ -18,6 +18,7 @@ from scipy.linalg import lapack
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.numerics.distances import scratch, squared_lengths
 from batch2online.numerics.triangular import (
+    NARROW,
     column_norms,
     correlations,
     decoupled_factor,
@@ -25,6 +26,7 @@ from batch2online.numerics.triangular import (
     gram_factor,
     inverse,
     qr_factor,
+    triangular_product,
     whitened,
 )
 from batch2online.rows import PIECE_ENTRIES, Rows, all_ones
@@ -89,9 +91,26 @@ class ScoreBounds:
 
     def plain_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
         """Return the bounds of rows given in two parts, the columns ``inner`` and (transposed) ``outer`` of z."""
-        white = points @ self.directions[inner]
-        white += others.T @ self.directions[outer]
-        return squared_lengths(white)
+        directions = self.directions
+        if not self.is_wide_triangle:
+            white = points @ directions[inner]
+            white += others.T @ directions[outer]
+            return squared_lengths(white)
+        white = triangular_product(points, directions[inner, inner])
+        for root, constants in zip(others[: inner.start], directions[:, inner], strict=False):
+            white += constants if (root == 1.0).all() else root[:, None] * constants  # an outer product takes longer
+        bound = squared_lengths(white)
+        for column in directions.T[outer]:
+            along = column[outer] @ others
+            if column[inner].any():
+                along += points @ column[inner]
+            bound += along * along
+        return bound
+
+    @cached_property
+    def is_wide_triangle(self) -> bool:
+        """Whether directions are an upper triangle, of so many columns that this saves time."""
+        return len(self.directions) > NARROW and not np.tril(self.directions, -1).any()
 
     @cached_property
     def coarse_scales(self) -> FloatArray:

@@ -150,16 +150,14 @@ def shrunk_solution(
     along, rest = form.rotated(right[strong]), np.concatenate([rest, right[~strong]])
     unit, rest_shares = along[:, live] / lengths[live], np.square(rest[:, live] / lengths[live]).sum(axis=0)
     n_columns = max(1, int(np.count_nonzero(factor.any(axis=0))))
-    penalties = _PENALTIES * (n_columns / n_rows)
-
-    def surprise(penalty: float) -> float:
-        """Return twice the negative logarithm of the likelihood, up to a constant."""
-        solution, log_determinant = form.solved(unit, penalty)
-        misfit = np.log(rest_shares + penalty * np.einsum("ij,ij->j", unit, solution)).sum()
-        return float(freedom * misfit + unit.shape[1] * (log_determinant - len(few) * np.log(penalty)))
-
-    best = int(np.argmin([surprise(penalty) for penalty in penalties] + np.square(np.log(_PENALTIES))))
-    return np.asarray(few.T @ form.rotated_back(form.solved(along, penalties[best])[0]))
+    penalties = np.asarray(_PENALTIES * (n_columns / n_rows))
+    solutions, log_determinants = form.solved(unit, penalties)
+    shares = rest_shares + penalties[:, None] * np.einsum("ij,kij->kj", unit, solutions)
+    complexity = unit.shape[1] * (log_determinants - len(few) * np.log(penalties))
+    misfits = np.log(shares).sum(axis=1)
+    best = int(np.argmin(freedom * misfits + complexity + np.square(np.log(_PENALTIES))))
+    solution = form.solved(along, penalties[best : best + 1])[0][0]
+    return np.asarray(few.T @ form.rotated_back(solution))
 
 
 class Tridiagonal(NamedTuple):
@@ -195,10 +193,15 @@ class Tridiagonal(NamedTuple):
         rest, *_ = lapack.dormqr("L", transposed, self.reflectors, self.scales, columns[1:], lwork=work)
         return np.concatenate([columns[:1], rest])
 
-    def solved(self, columns: FloatArray, penalty: float) -> tuple[FloatArray, float]:
-        """Return ``(T + penalty)^-1 columns``, and the logarithm of the determinant of ``T + penalty``."""
-        if not len(self.scales):
-            pivot = self.diagonal + penalty
-            return columns / pivot, float(np.log(pivot[0]))
-        pivots, _, solution, _ = lapack.dptsv(self.diagonal + penalty, self.beside, columns)
-        return solution, float(np.log(pivots).sum())
+    def solved(self, columns: FloatArray, penalties: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``(T + penalty)^-1 columns`` and the logarithm of the determinant of ``T + penalty`` for each penalty.
+
+        The systems of all penalties are the blocks of a single one.
+        """
+        many, n = len(penalties), len(self.diagonal)
+        diagonal = np.add.outer(penalties, self.diagonal)
+        if n == 1:
+            return columns / diagonal[..., None], np.log(diagonal[:, 0])
+        beside = np.tile(np.append(self.beside, 0.0), many)[:-1]
+        pivots, _, solutions, _ = lapack.dptsv(diagonal.reshape(-1), beside, np.tile(columns, (many, 1)))
+        return solutions.reshape(many, n, -1), np.log(pivots).reshape(many, n).sum(axis=1)
