@@ -135,7 +135,8 @@ def study(found: dict[str, dict[str, dict[str, Any]]], counts: dict[str, Any]) -
     text = (
         f"Milliseconds of a call of `learn_one`, rows of 10 columns: {counts['tight']:,} in a tight loop, and "
         f"{counts['paced']:,} that come at {counts['paced_rows_per_second']:,.0f} a second. *Own* is the processor "
-        "time of the caller's thread; in a tight loop, a call also waits for a refit that is due and has not ended."
+        "time of the caller's thread; in a tight loop, a call also waits for a refit that is due, and for rows that a "
+        "thread still learns."
     )
     heads = ["estimator", "rows come", "refits", *COLUMNS]
     return Study("", text, heads, records, formats=dict.fromkeys(COLUMNS, ".3f"), curves=curves)

@@ -675,7 +675,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if problem is not None or weight != 1.0:
                 self._stream = self._applied(row.as_rows())
             elif not self._stream.append_one(values, target):
-                self._stream = self._stream.append_last(*row.as_rows().batches)
+                self._stream = self._stream.append_last(values, target)
             if (
                 weight == 1.0
                 and self._has_labels

@@ -250,15 +250,19 @@ class Stream:
         twin.__dict__.update(self.__dict__, buffer=self.buffer.append(points, targets, weights), _cache={})
         return twin
 
-    def append_last(self, batch: Batch) -> Stream:
-        """Return the stream after one validated row; if it completes a segment, a thread may learn it."""
-        if not (self.learner.current.background and self.ordered and self.log is None):
-            return self.append([batch])
-        rows, buffer, _ = self.buffer.fill(batch, self.rows_to_cut(), self.buffer_id)
-        if rows is None:
-            return replace(self, buffer=buffer, room=self.rows_to_cut())
+    def append_last(self, values: Sequence[float], target: tuple[float, ...]) -> Stream:
+        """Return the stream after one validated row; if it completes a segment, a thread may learn that."""
         check_ids_left(self.next_id, 1)
-        return self._handed_over(rows, buffer)
+        buffer, cut = self.buffer.copy(), self.rows_to_cut()
+        buffer.append_one(values, target)
+        if len(buffer) < cut:
+            return replace(self, buffer=buffer, room=cut)
+        rows, buffer = buffer.rows(self.buffer_id), buffer.cleared()
+        if self.learner.current.background and self.ordered and self.log is None:
+            return self._handed_over(rows, buffer)
+        with one_thread(self.width):
+            new = self._after(rows, buffer)
+        return replace(new, room=new.rows_to_cut())
 
     def append(
         self, batches: Iterable[Batch], problem: Problem | None = None, answers: FloatArray | None = None

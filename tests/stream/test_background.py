@@ -600,6 +600,24 @@ def test_neither_learning_nor_predicting_waits_for_rows_that_keep_the_model(name
     assert bytes_of(learned_singly(model, data, [at + 10, N])) == whole_singly(name, data)
 
 
+@pytest.mark.parametrize("background", [False, True])
+@subjects("regression", "every row", "classifier", "selected half-life")
+def test_one_prediction_is_by_the_current_model(name, background, data):
+    """A plan of the prediction in Python numbers is never that of an earlier model."""
+    rng, model, row = np.random.default_rng(4), new(name, background=background), 0
+    x, changes = data[0][7], set()
+    while row < N - 30:
+        learn_some, n_rows = ((learned_singly, 1), (learned, int(rng.integers(1, 30))))[rng.integers(2)]
+        learn_some(model, data, [row, row + n_rows])
+        row += n_rows
+        find = model.predict_proba if name == "classifier" else model.predict
+        one = model.predict_proba_one(x.tolist()) if name == "classifier" else model.predict_one(x.tolist())
+        one = list(one.values()) if name == "classifier" else one
+        assert np.allclose(one, find(x[None])[0], rtol=1e-9, atol=1e-12)
+        changes.add(model.n_changes_)
+    assert len(changes) > 3
+
+
 @pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
 def test_an_error_of_the_thread_reaches_the_caller_that_needs_the_rows(error, data):
     whole, model, failures = whole_singly("regression", data), new("regression"), []
