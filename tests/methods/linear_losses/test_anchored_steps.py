@@ -341,3 +341,11 @@ def test_lengths_by_signs_are_those_by_leverages(monkeypatch):
     exact = np.array([Metric(own, 0 * one).length(each) for each in gradients])
     assert (by_signs / exact).mean() == pytest.approx(1, abs=0.03)  # six standard errors of 30 estimates
     assert 0.005 < (by_signs / exact).std() < 0.15
+
+
+def test_tolerance_of_many_parameters_is_a_small_share_of_their_noise():
+    """Half a unit of likelihood for each of 8 x 5 parameters, in units of the weight of a row."""
+    for weight in (1.0, 4.0):
+        sketch = Anchored("logistic", coreset_size=2_000, random_state=0).new_sketch(4, 1)
+        rows = Rows(ROWS[:900], labels(8)[:900, None].astype(float), np.full(900, weight), np.arange(900))
+        assert solver._unnoticed(sketch.update(rows).in_full()) == pytest.approx(weight * 20e-5)

@@ -324,13 +324,17 @@ class Solution(NamedTuple):
     """Inverses of the blocks of a Hessian nearby, where it is too large to be formed."""
 
 
-def minimise(objective: Objective, start: Point, tolerance: float, least: float = -np.inf) -> Solution:
-    """Return the minimum reached from a start; it has converged when it is within the tolerance.
+def minimise(
+    objective: Objective, start: Point, tolerance: float, least: float = -np.inf, exact: float | None = None
+) -> Solution:
+    """Return the minimum reached from a start; it has converged when the predicted decrease is below the tolerance.
 
-    A step leaves about the same share of the predicted decrease as the step before, or less. A Hessian takes as long as
-    many gradients, so it serves for further steps while that share is at most ``_FAST``. The search ends if the
-    objective falls below ``least``: then it is unbounded for practical purposes.
+    A Hessian takes as long as many gradients, so it serves for further steps while each leaves at most a share of
+    ``_FAST`` of the predicted decrease. These do not square it as Newton's do: what the last one leaves must be less
+    than ``exact``, by default the tolerance. The search ends if the objective falls below ``least``: then it is
+    unbounded for practical purposes.
     """
+    exact = tolerance if exact is None else exact
     if objective.is_wide:
         return _by_gradients(objective, start, tolerance, least)
     point, former, nearby = start, 0.0, None if objective.lasso.any() else objective.nearby_curvature()
@@ -342,7 +346,8 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
         if not is_fresh and 0 < _FAST * former < fall:
             is_fresh, step_from = True, _steps(objective, objective.curvature(point))
             step, fall = _predicted(objective, point, step_from(point))
-        if not fall * (min(1.0, fall / former) if former else 1.0) > tolerance:
+        left = fall * min(1.0, fall / former) if former else fall
+        if not (fall > tolerance if is_fresh else left > exact):
             return _ended(point, step, fall)
         lower = _lower(objective, point, step, fall)
         if lower is None and is_fresh:
