@@ -105,7 +105,7 @@ def coarse_words(seed: int, ids: IntArray, page: int) -> WordArray:
 _KEPT = 64
 _SEARCHED = 24.0
 """The least key is an exponential variable over the sum of w D^z; a search lists keys up to so many times its mean."""
-_FIRST_CANDIDATES = 32
+_FIRST_CANDIDATES = 16
 _FIRST_ROWS = 512
 _SLACK = 1 + 1e-6
 _FAR = 10.0

@@ -188,10 +188,8 @@ def _projection(points: Any, seed: int, k: int) -> Any:
 
 
 STARTS = 8
-_WITH_SUMS, _LONG = 5, 50
+_WITH_SUMS, _LONG = 10, 50
 _SOME = 64
-_NEGLIGIBLE = 0.05
-"""Steps end where one gains less than this share of k / n, the error of k means of n points."""
 
 
 class Clusters(NamedTuple):
@@ -328,7 +326,7 @@ def _decided(
     """
     least = [own.least_cost() for own in sums]
     best = len(options) - 1 if is_judged else int(np.argmin(least))
-    gain = max(NEARLY_CONVERGED, _NEGLIGIBLE * options.shape[1] / len(points.points)) if has_current else CONVERGED
+    gain = NEARLY_CONVERGED if has_current else CONVERGED
     if min(least) >= CANCELLATION * sums[0].squares:
         found = means_after(
             points, options[best], _WITH_SUMS if are_others else _LONG, sums[best] if are_others else None, gain
