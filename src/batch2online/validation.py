@@ -107,7 +107,7 @@ def check_finite(
 
 def _sum_of_squares(flat: FloatArray) -> float:
     dot = blas.sdot if flat.dtype.char == "f" else blas.ddot  # np.dot warns of overflow
-    if flat.size <= _SINGLE_THREADED:
+    if 0 < flat.size <= _SINGLE_THREADED:
         return float(dot(flat, flat))
     if flat.size <= _FEW_PIECES * _SINGLE_THREADED:  # limiting threads takes longer
         pieces = (flat[start : start + _SINGLE_THREADED] for start in range(0, flat.size, _SINGLE_THREADED))
