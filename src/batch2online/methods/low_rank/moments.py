@@ -327,16 +327,9 @@ class RidgeMoments:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return self._knowing(rows)._checked()
 
-    @property
-    def has_few_rows(self) -> bool:
-        """Whether the spectrum is cheaper from the rows themselves."""
-        if self.gram is None or not self.rank < self.rows < _FEW_ROWS * len(self.gram):
-            return False
-        return self._is_moderate()
-
     def _knowing(self, rows: Rows) -> RidgeMoments:
         """Return the moments with the spectrum computed from all rows, if these are few."""
-        if not self.has_few_rows:
+        if self.gram is None or not self.rank < len(rows) < _FEW_ROWS * len(self.gram) or not self._is_moderate():
             return self
         return replace(self, of_few=leading_of_few(self._centered(rows, self.center), self.rank))
 

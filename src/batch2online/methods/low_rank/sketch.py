@@ -39,7 +39,7 @@ class RidgeLeverageSketch(AntitoneSketch):
 
     def prepared(self, history: RowSource | None = None) -> Self:
         """Return the sketch with the spectrum of the rows, of the first ones from the rows themselves."""
-        if self.totals.n_rows > self.settings.size or not self.moments.has_few_rows:
+        if not 0 < self.totals.n_rows <= self.settings.size:
             return super().prepared(history)
         new, rows = self._copy(), self._candidates().rows
         if len(rows) == self.totals.n_rows:
