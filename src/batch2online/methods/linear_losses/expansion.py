@@ -152,9 +152,6 @@ class Expansion:
         matrix = self.matrix + other.matrix if self.n_orders == other.n_orders else np.zeros((0, 0))
         return Expansion(self.constants + other.constants, self.linear + other.linear, matrix)
 
-    def __sub__(self, other: Expansion) -> Expansion:
-        return Expansion(self.constants - other.constants, self.linear - other.linear, self.matrix - other.matrix)
-
     def quadratic(self, order: int) -> Quadratic:
         """Return the sum of expansions of Taylor order 1 or 2 as a function of the parameters."""
         return Quadratic(float(self.constants[order - 1]), self.linear[order - 1], self.matrix if order == 2 else None)
