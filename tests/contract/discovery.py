@@ -36,9 +36,10 @@ def constructions() -> dict[str, type]:
 
 
 def modules() -> Iterator[ModuleType]:
-    """All modules of the package, subpackages included, and the example."""
+    """All modules of the package, subpackages included, and the example; those for Spark if it is installed."""
+    left_out = ("__main__", ".windows", *(() if importlib.util.find_spec("pyspark") else (".spark",)))
     for info in pkgutil.walk_packages(batch2online.__path__, "batch2online."):
-        if not info.name.endswith(("__main__", ".windows")):
+        if not info.name.endswith(left_out):
             yield importlib.import_module(info.name)
     yield example()
 
