@@ -37,7 +37,7 @@ def test_labels_have_a_price():
 def test_a_gain_must_exceed_noise():
     """Centers that gain on a third of the rows what they lose on the others but for a little."""
     points = np.repeat([[0.0], [1.0]], [101, 100], axis=0)
-    assert chosen(0.0, points, np.array([[0.5]]), np.array([[0.49]])) == 0
+    assert chosen(0.0, points, np.array([[0.5]]), np.array([[0.4975]])) == 0
     many = np.repeat([[0.0], [1.0]], [130_000, 100_000], axis=0)
     assert chosen(0.0, many, np.array([[0.5]]), np.array([[0.45]])) == 1
 
