@@ -6,7 +6,7 @@ merging and forgetting return another stream and leave this one as it is, so tha
 Only :meth:`Stream.append_one` writes to its own buffer, one row at a time.
 
 With ``background``, a thread learns the segment that a single row completes (:meth:`Stream.append_last`). Further rows
-are buffered meanwhile, and whoever reads the learner waits for it, so that results depend on the rows alone.
+are buffered meanwhile, and what reads the learner waits for it, so that results depend on the rows alone.
 """
 
 from __future__ import annotations
