@@ -11,13 +11,13 @@ run: .venv/ready ## run all three problems on real data, with reports in results
 	$(BIN)/batch2online run --dataset digits --task lowrank --k 10 --order random --out results/lowrank
 	$(BIN)/batch2online run --dataset diabetes --task regression --order random --out results/regression
 
-test: .venv/ready ## the tests but the slow ones: three minutes on two cores
+test: .venv/ready .venv/oracle ## the tests but the slow ones: two minutes on two cores
 	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow"
 
-test-slow: .venv/ready ## the slow ones: laws, large samples, commands of the pages
+test-slow: .venv/ready .venv/oracle ## the slow ones: laws, large samples, commands of the pages
 	$(BIN)/python -m pytest -q -n auto -m slow
 
-test-full: .venv/ready ## all combinations of parameters, and all campaigns in short form: half an hour
+test-full: .venv/ready .venv/oracle ## all combinations of parameters, and all campaigns in short form: half an hour
 	$(BIN)/python -m pytest -q -n auto --full
 
 QUICK := assignments batch_to_online clustering_coreset clustering_solver distances exports law metadata \
@@ -71,6 +71,10 @@ dist: .venv/ready ## build wheel and sdist in dist/, check their metadata, and r
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+.venv/oracle: .venv/ready tests/oracle/build.py ## the package of an earlier commit, to compare results with
+	$(BIN)/python tests/oracle/build.py
+	touch $@
+
 .venv-lowest/ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e . \
@@ -78,4 +82,4 @@ dist: .venv/ready ## build wheel and sdist in dist/, check their metadata, and r
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .doctrees site docs/generated docs/gallery
+	rm -rf .venv .venv-lowest .oracle .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .doctrees site docs/generated docs/gallery
