@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
@@ -490,7 +491,8 @@ def test_an_interrupt_is_no_traceback():
     process = command("run", "-", "--task", "lowrank", "--k", 1, "--emit", "predictions")
     process.stdin.write(b"a,b\n1,2\n")
     process.stdin.flush()
-    assert json.loads(process.stdout.readline())["row"] == 1  # from now on it waits for rows
+    assert json.loads(process.stdout.readline())["row"] == 1
+    time.sleep(0.2)  # until it waits for rows: CPython acts on a signal just before a read only after the read
     process.send_signal(signal.SIGINT)
     process.wait(PATIENCE)  # standard input stays open: its end would be another reason to stop
     _, error = process.communicate()
