@@ -9,10 +9,12 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-service = pytest.importorskip("app.serve.test_service", reason="needs the extra serve and httpx2")
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("httpx2", reason="needs httpx2")
 
 from starlette.requests import ClientDisconnect
 
+from app.serve import test_service as service
 from batch2online import Durable, OnlineRegression
 
 ROWS, SETTINGS = service.ROWS, service.REGRESSION | {"keep_history": True, "background": False}
