@@ -125,6 +125,7 @@ def wait_for(client, name, n_rows):
 
 
 @pytest.mark.parametrize("parts", list(PARTS))
+@pytest.mark.covering
 def test_models_of_a_service_learn_each_message_once(queue, parts, tmp_path):
     """The service is stopped and started between the parts; each part comes in two pieces while it runs."""
     topic, names, n_rows = parts.replace(" ", "-"), ("one", "two"), 0
@@ -147,6 +148,7 @@ def test_models_of_a_service_learn_each_message_once(queue, parts, tmp_path):
 
 
 @pytest.mark.parametrize("parts", list(PARTS))
+@pytest.mark.covering
 def test_nights_of_the_command_learn_each_message_once(queue, parts, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("batch2online.app.serve.queues.NIGHT_SECONDS", 0.01)
     topic, model, n_rows, n_wrong = f"nights-{parts}".replace(" ", "-"), tmp_path / "model.b2o", 20, 0
