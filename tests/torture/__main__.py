@@ -10,7 +10,20 @@ import sys
 import time
 import warnings
 
-from torture import bad_input, bad_tables, conditions, damage, forged, fuzz, interrupts, kills, stops, threads, writers
+from torture import (
+    bad_input,
+    bad_tables,
+    conditions,
+    damage,
+    forged,
+    fuzz,
+    interrupts,
+    kills,
+    nights,
+    stops,
+    threads,
+    writers,
+)
 from torture.forgetting import forgetting
 from torture.late import late_targets
 from torture.machine import state_machine
@@ -40,6 +53,7 @@ COUNTED = {
     "malformed-requests": (malformed, 10_000),
     "hour-of-load": (steady, 3_600),
     "bad-tables": (bad_tables.campaign, 1_500),
+    "nights": (nights.campaign, 500),
 }
 COMPLETE = {
     "conditions": conditions.every_condition,
