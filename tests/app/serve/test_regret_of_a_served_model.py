@@ -120,6 +120,25 @@ def test_regret_after_as_many_rows_are_forgotten_as_learned(client):
     assert client.get("/models/price/regret").json()["loss"] > 10 * before["loss"]
 
 
+def test_alarm_and_coreset_are_those_of_the_model(client):
+    rows, settings = sorted(ROWS, key=lambda row: row["y"]), {"coreset_size": 60, "background": False}
+    assert client.put("/models/price", json=service.REGRESSION | settings).status_code == 409  # it has others
+    assert client.put("/models/an-alarm", json=service.REGRESSION | settings).status_code == 201
+    model = OnlineRegression(coreset_size=60, random_state=0)
+    for start, stop in ((0, 800), (800, 1_000)):
+        client.post("/models/an-alarm/learn", json=rows[start:stop])
+        model.partial_fit(columns(rows[start:stop]), [row["y"] for row in rows[start:stop]])
+    live, order, coreset = figures(client), model.order_, model.coreset_  # names are in order, the alarm comes first
+    assert live["model"] == "an-alarm"
+    assert live["order"] == pytest.approx(order.evidence)
+    assert live["alarm"] == order.alarm < 800
+    found = client.get("/models/an-alarm/coreset").json()
+    assert found["ids"] == coreset.ids.tolist()
+    assert np.ptp(coreset.weights) > 1
+    for name in ("weights", "points", "targets"):
+        np.testing.assert_allclose(found[name], getattr(coreset, name), rtol=1e-9)
+
+
 def test_a_page_that_comes_back_is_sent_each_change_once(client):
     last, seen = "", []
     for start, stop in ((0, 150), (150, 151), (151, 400), (400, 1_000)):
