@@ -47,7 +47,8 @@ class Service:
         while not self.is_live():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.close()
-                raise ServiceError(f"the service does not answer: {self.logged()}")
+                with self.log:
+                    raise ServiceError(f"the service does not answer: {self.logged()}")
             time.sleep(0.02)
 
     def is_live(self) -> bool:
