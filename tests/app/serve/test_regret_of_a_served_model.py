@@ -96,13 +96,17 @@ def test_figures_follow_every_call(client, tmp_path):
         model.partial_fit(columns(ROWS[201:202]), [ROWS[201]["y"]])
         check_figures(client, model)
         learn(client, [row | {"y": 9.0} for row in ROWS[210:240]])
-        client.post(f"{path}/forget", json={"keys": [3, 4]})
+        for _ in range(2):  # the second answer was lost
+            once = {"Idempotency-Key": "forgotten"}
+            assert client.post(f"{path}/forget", json={"keys": [3, 4]}, headers=once).status_code == 200
         model.forget(keys=[3, 4])
         check_figures(client, model)
         client.post(f"{path}/predict?key=id", json=[{"id": "late", "a": 1.0, "b": 2.0, "c": 3.0}])
         model.predict([[1.0, 2.0, 3.0]], keys=["late"])
         check_figures(client, model)
-        client.post(f"{path}/label?key=id", json=[{"id": "late", "y": 5.0}])
+        for _ in range(2):
+            once, late = {"Idempotency-Key": "label"}, [{"id": "late", "y": 5.0}]
+            assert client.post(f"{path}/label?key=id", json=late, headers=once).status_code == 200
         model.label(["late"], [5.0])
         check_figures(client, model)
         client.__exit__(None, None, None)
