@@ -68,13 +68,15 @@ DIGITS = ["--dataset", "digits", "--standardize"]  # each pixel is divided by 16
 
 
 def test_centers_of_digits(tmp_path):
-    shown, lines, result = reasons(tmp_path, *DIGITS, "--task", "clustering", "--k", "3")
+    shown, lines, result = reasons(tmp_path, *DIGITS, "--task", "clustering", "--k", "6")
     n_seen = 0
     for at, text in shown.items():
         moves = {change["id"]: change["moved"] for change in lines[at]["matching"]}
         for ident, moved in re.findall(rf"cluster (\d) moved by {NUMBER} grey level of 16", text):
             assert number(moved) == close(16 * moves[int(ident)])
             n_seen += 1
+        named = list(map(int, re.findall(r"cluster (\d) (?:moved|was)", text)))
+        assert named == sorted(moves, key=lambda ident: -moves[ident])[: len(named)]  # those that moved most
         rows, share = re.search(rf"about {NUMBER} rows? \({NUMBER}%\) changed their label", text).groups()
         assert (number(rows), number(share)) == (round(lines[at]["churn"] * at), round(100 * lines[at]["churn"], 2))
         gain = 1 - lines[at]["cost_after"] / lines[at]["cost_before"]
