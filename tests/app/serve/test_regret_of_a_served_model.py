@@ -160,7 +160,7 @@ def test_a_page_that_comes_back_is_sent_each_change_once(client):
 def test_pending_calls_and_durations_are_those_of_the_clients(client, monkeypatch):
     """A fit that lasts holds up the calls after it, of which one fails."""
     go, fit, durations = threading.Event(), Ridge.fit, []
-    monkeypatch.setattr(Ridge, "fit", lambda *given, **named: go.wait(30) and fit(*given, **named))
+    monkeypatch.setattr(Ridge, "fit", lambda *given, **named: go.wait(120) and fit(*given, **named))
     settings = {"estimator": "sklearn.linear_model.Ridge", "background": False}
     assert client.put("/models/held", json=service.REGRESSION | settings).status_code == 201
 
