@@ -90,9 +90,9 @@ class Service:
             return "connection closed"
 
     def peak_memory(self) -> int:
-        """Return the largest number of bytes of memory that were in use."""
+        """Return the largest number of bytes of memory that were in use; 0 if the process has ended."""
         status = Path(f"/proc/{self.process._process.pid}/status").read_text(encoding="ascii")
-        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+        return int((status.partition("VmHWM:")[2].split() or ["0"])[0]) * 1024
 
     def logged(self) -> str:
         self.log.seek(0)
