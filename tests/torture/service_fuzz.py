@@ -41,7 +41,8 @@ def service_fuzz(count: int, seed: int = 0) -> dict[str, int]:
     """Send so many requests that are not known to break the service; return how many had each outcome."""
     outcomes, findings, memory = fuzz(count, seed)
     assert not findings, "\n".join(f"{key}: {example}" for key, example in findings.items())
-    assert (n_others := outcomes.pop("predictions for another client")) > 20
+    n_others = outcomes.pop("predictions for another client")
+    assert n_others > 20
     return {**outcomes, f"of {n_others:,} predictions for another client, and {memory / 2**20:.0f} MB at most": 1}
 
 
