@@ -69,6 +69,8 @@ ENVIRONMENT = os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREA
 @pytest.fixture(scope="module")
 def forked(tmp_path_factory):
     """Run a program in a fork; return its exit code and what it wrote to its two outputs."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
     options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
     with subprocess.Popen([sys.executable, "-c", SERVER, *OTHERS], **options) as server:
 
