@@ -10,7 +10,7 @@ import pytest
 
 from batch2online import OnlineRegression
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report import drift_section
+from batch2online.app.report import overview
 from batch2online.app.report.page import model_report
 from batch2online.results import ChangeEvent
 
@@ -49,7 +49,7 @@ def test_the_report_says_which_half_life_was_in_force_when():
     page = model_report(model)
     assert f"Half-life: none at first, 600 from row {switch.at:,}." in page
     assert "rows so far, weighted by a half-life of 600" in page
-    assert drift_section.switches(OnlineRegression().partial_fit(X, y)) == ""
+    assert overview.switches(OnlineRegression().partial_fit(X, y)) == ""
     calm = OnlineRegression(random_state=0, half_life="auto").partial_fit(*drifting(1_500, speed=0.0))
     assert "no half-life was better" in model_report(calm)
 
@@ -65,7 +65,7 @@ class Busy:
 
 
 def test_many_switches_are_told_in_short():
-    assert drift_section.switches(Busy()) == (
+    assert overview.switches(Busy()) == (
         " The half-life changed 8 times, last to none from row 8,000; none was active for 60% of the rows."
     )
 

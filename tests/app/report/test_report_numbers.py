@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClassifier, OnlineClustering, OnlineLowRank
-from batch2online.app.report import classification, clustering, context, model_figures, regression
+from batch2online.app.report import classification, clustering, context, model_figures, overview, regression
 from batch2online.app.report.classification import ClassifiedRows
 from batch2online.app.report.context import ReportContext, RunTime
-from batch2online.app.report.page import _facts
 from batch2online.app.report.regression import PredictedRows
 from batch2online.headline import number
 
@@ -40,7 +39,7 @@ def test_confusion_counts_weights_by_true_and_predicted_class(n_classes):
 
 def test_the_share_found_is_that_of_the_true_class():
     found = classified(3)
-    text = classification._confusion(found, "kind")
+    text = classification.confusion_table(found, "kind").html()
     for i, label in enumerate(found.labels):
         own = found.truth == i
         recall = np.average(found.probabilities[own].argmax(axis=1) == i, weights=found.weights[own])
@@ -69,7 +68,7 @@ def test_the_intercept_of_a_classifier_is_in_original_units():
     means, scales = np.array([10.0, -3.0]), np.array([2.0, 5.0])
     shown = context.ReportContext(model, "", "", plain.names, None, means, scales)
     expected = model.intercept_[0] - model.coef_[0] / scales @ means
-    listed = classification._coefficients(shown, ["False", "True"])
+    listed = classification.coefficients_section(shown, ["False", "True"]).html()
     assert f'<td>intercept</td><td></td><td class="number">{number(float(expected))}</td>' in listed
 
 
@@ -115,7 +114,7 @@ def test_the_warning_of_unequal_scales_is_by_variances():
 
 
 def test_the_strongest_coefficients_come_first_whatever_their_sign():
-    table = model_figures.bar_table(["feature", "effect"], ["weak", "strong"], np.array([1.0, -9.0]))
+    table = model_figures.bar_table(["feature", "effect"], ["weak", "strong"], np.array([1.0, -9.0])).html()
     assert table.index("strong") < table.index("weak")
     assert re.search(r'x="-100.0" width="100.0"', table)
 
@@ -135,7 +134,7 @@ def weighted_clusters():
     X = centers[RNG.integers(2, size=900)] + RNG.normal(size=(900, 2))
     weights = np.where(X[:, 0] > 20, 9.0, 1.0)
     model = OnlineClustering(2, random_state=0).fit(X, sample_weight=weights)
-    return model, X, weights, clustering.section(context.model_context(model))
+    return model, X, weights, "".join(each.html() for each in clustering.sections(context.model_context(model)))
 
 
 def test_clusters_are_as_large_as_the_weight_of_their_rows():
@@ -149,29 +148,27 @@ def test_clusters_are_as_large_as_the_weight_of_their_rows():
 def test_typical_rows_are_nearest_to_the_center_and_traits_have_their_side():
     model, _, _, text = weighted_clusters()
     coreset, centers = model.coreset_, model.cluster_centers_
-    for card in re.findall(r'<div class="cluster">.*?fate>.*?</div>', text, re.DOTALL):
+    for card in re.findall(r'<div class="cluster">.*?fate">.*?</div>', text, re.DOTALL):
         j = int(re.search(r"Cluster (\d)", card)[1])
         distances = np.linalg.norm(coreset.points - centers[j], axis=1)
-        ids = [int(cell.replace(",", "")) for cell in re.findall(r"<tr><td>([\d,]+)</td>", card)]
+        ids = [int(cell.replace(",", "")) for cell in re.findall(r'<tr><td class="number">([\d,]+)</td>', card)]
         assert ids == coreset.ids[np.argsort(distances, kind="stable")[:3]].tolist()
         assert f"x1 {'high' if centers[j][0] > 20 else 'low'}: " in card
 
 
 def test_means_of_inputs_are_in_original_units(tmp_path):
-    from batch2online.app.report.page import _columns
-
     X = RNG.normal(size=(300, 1))
     model = OnlineClustering(1, random_state=0).fit(X)
     shown = context.ReportContext(model, "", "", ["a"], None, np.array([1000.0]), np.array([1.0]))
     mean = 1000 + np.average(model.coreset_.points[:, 0], weights=model.coreset_.weights)
-    assert number(float(mean)) in _columns(shown)
+    assert number(float(mean)) in overview.data_section(shown).html()
 
 
 def test_a_long_run_is_told_in_minutes():
     of_model = context.model_context(OnlineLowRank(1, random_state=0).partial_fit(RNG.normal(size=(20, 2))))
     for seconds, shown in ((90.0, "90.0 s"), (600.0, "10.0 min")):
-        facts = dict(_facts(replace(of_model, run_time=RunTime("today", seconds))))
-        assert facts["duration"] == shown
+        facts, _ = overview.data_section(replace(of_model, run_time=RunTime("today", seconds))).parts
+        assert ("duration", shown) in facts.rows
 
 
 def test_one_hot_columns_of_one_input_are_one_feature():

@@ -81,6 +81,9 @@ def test_the_page_fits_its_width(width, tmp_path):
         with Browser(width) as browser:
             browser.open(f"http://127.0.0.1:{port}/")
             browser.wait("document.querySelectorAll('.changes li').length > 0")
+            browser.wait("document.querySelectorAll('[data-chart=rate] circle').length >= 2")
             assert browser.value("document.documentElement.scrollWidth") <= width
+            assert "rows a second " in browser.value("document.querySelector('[data-chart=rate] title').textContent")
+            assert browser.logged == []
     finally:
         ended(server)

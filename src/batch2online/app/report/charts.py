@@ -1,16 +1,19 @@
-"""Charts: one description, drawn by uPlot in a browser, and as SVG for print and where scripts are off."""
+"""Charts as data. Pages and notebooks show them as SVG, without a script; papers draw them on matplotlib axes."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
-from typing import Any
+from importlib.resources import files
+from typing import Any, Literal
 
 import numpy as np
 
+from batch2online._types import FloatArray
 from batch2online.app.report.formatting import visible
 
 N_GROUPS = 10
@@ -19,34 +22,41 @@ N_GROUPS = 10
 MAX_DECADES = 6
 """Logarithmic axes end this many decades below the largest value: what is below is rounding."""
 
-_WIDTH, _WIDE, _TOP, _BOTTOM, _LETTER = 520, 1040, 10, 48, 7.5
-_DIGITS, _DIGITS_OF_DOTS = 5, 3
 _LINEAR_UP_TO = 10.0
+_ABOVE, _BELOW, _BESIDE = 20, 42, 80
+"""Margins around the area of the points, in pixels, as in ``charts.css``."""
+
+Scale = Literal["linear", "log", "asinh"]
+Draw = Literal["line", "both", "guide", "dots", "marks", "stems", "bars"]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: its label, its limits, its scale (``linear``, ``log`` or ``asinh``) and the unit of its ticks."""
+    """An axis: its label, its limits, its scale, the unit of its ticks, and their least distance.
+
+    ``names`` are those of the places 0, 1, ..., if they have any.
+    """
 
     label: str
     low: float
     high: float
-    scale: str = "linear"
+    scale: Scale = "linear"
     unit: str = ""
+    least_step: float = 0.0
+    names: Sequence[str] = ()
 
     @classmethod
-    def of(cls, label: str, values: Any, scale: str = "linear", unit: str = "", zero: bool = False) -> Axis:
+    def of(cls, label: str, values: Any, scale: Scale = "linear", unit: str = "", zero: bool = False) -> Axis:
         """Return an axis of these values; of positive ones it leaves out those above three times the 90 % quantile.
 
         >>> Axis.of("loss", [1e-64, 1.0, 5.0], "log")
-        Axis(label='loss', low=4.5e-06, high=5.5, scale='log', unit='')
+        Axis(label='loss', low=4.5e-06, high=5.5, scale='log', unit='', least_step=0.0, names=())
         """
         array = np.asarray(values, dtype=np.float64)
         known = array[np.isfinite(array) & ((array > 0) | (scale != "log"))]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.1, 1.0)
         if scale == "log":
-            low, high = 0.9 * max(low, high * 10.0**-MAX_DECADES), 1.1 * high
-            return cls(label, low, high, scale, unit)
+            return cls(label, 0.9 * max(low, high * 10.0**-MAX_DECADES), 1.1 * high, scale, unit)
         if scale == "asinh":
             ends = np.arcsinh(np.array([low, high]) / _LINEAR_UP_TO)
             low, high = map(float, _LINEAR_UP_TO * np.sinh(ends + 0.05 * np.array([-1, 1]) * (ends[1] - ends[0])))
@@ -62,8 +72,12 @@ class Axis:
     def of_rows(cls, rows: Any) -> Axis:
         """Return the axis of rows seen, logarithmic if their range is large."""
         low, high = float(np.min(rows)), float(np.max(rows))
-        scale = "log" if low > 0 and high > 20 * low else "linear"
-        return cls("rows seen", low, max(high, low + 1), scale)
+        return cls("rows seen", low, max(high, low + 1), "log" if low > 0 and high > 20 * low else "linear")
+
+    @classmethod
+    def of_names(cls, label: str, names: Sequence[str]) -> Axis:
+        """Return an axis with a place for each name, the first one at 0."""
+        return cls(label, -0.6, len(names) - 0.4, names=list(map(truncated, names)))
 
     def place(self, values: Any) -> Any:
         """Return values as positions, 0 at the lower and 1 at the upper end."""
@@ -76,8 +90,10 @@ class Axis:
         >>> Axis("", 0.0, 1.1).ticks(), Axis("", 50.0, 2e5, "log").ticks()
         ([0.0, 0.25, 0.5, 0.75, 1.0], [100.0, 1000.0, 10000.0, 100000.0])
         """
+        if self.names:
+            return list(map(float, range(len(self.names))))
         if self.scale == "linear":
-            found = _round_steps(self.low, self.high, about)
+            found = _round_steps(self.low, self.high, max((self.high - self.low) / about, self.least_step))
         elif self.scale == "asinh":
             ends = range(1, 1 + math.ceil(math.log10(max(abs(self.low), abs(self.high), 10.0))))
             found = [0.0, *(sign * 10.0**power for power in ends for sign in (-1, 1))]
@@ -88,8 +104,11 @@ class Axis:
             found = [part * 10.0**power for power in powers[::every] for part in parts]
         return [tick for tick in found if self.low <= tick <= self.high]
 
-    def shown(self, tick: float) -> str:
-        return short(tick) + (f" {self.unit}" if self.unit else "")
+    def shown(self, tick: float, _place: int | None = None) -> str:
+        """Return the label of a tick; matplotlib passes its place too."""
+        if self.names:
+            return self.names[round(tick)] if 0 <= round(tick) < len(self.names) else ""
+        return f"{short(tick)} {self.unit}".strip()
 
     def _moved(self, values: Any) -> Any:
         if self.scale == "log":
@@ -99,12 +118,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one kind: ``line``, ``dots``, ``both``, ``stems``, ``bars``, ``guide`` or ``marks`` (labelled dots)."""
+    """Points of one kind, and what each of them says when it is pointed at: its values, if no ``tips`` are given.
+
+    ``marks`` show their tips as text; a ``guide`` is a dashed line that says nothing.
+    """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    draw: str = "line"
+    draw: Draw = "line"
     colour: str = "accent"
     tips: Sequence[str] = ()
 
@@ -117,84 +139,132 @@ class Chart:
     x: Axis
     y: Axis
     series: Sequence[Series]
+    note: str = ""
     wide: bool = False
     height: int = 250
 
-    def json(self) -> str:
-        """Return the description as JSON for a script element: numbers with five digits, those of dots with three."""
-        first = self.series[0].x
-        lines = []
-        for each in self.series:
-            line: dict[str, Any] = {"label": visible(each.label), "draw": each.draw, "colour": each.colour}
-            digits = _DIGITS_OF_DOTS if each.draw == "dots" else _DIGITS
-            line["y"] = _plain(each.y, self.y.scale, digits)
-            if each.x is not first:
-                line["x"] = _plain(each.x, self.x.scale, digits)
-            if each.tips:
-                line["tips"] = list(map(visible, each.tips))
-            lines.append(line)
-        axes = {name: _axis(axis) for name, axis in (("x", self.x), ("y", self.y))}
-        found = {
-            "title": visible(self.title),
-            "axes": axes,
-            "height": self.height,
-            "x": _plain(first, self.x.scale, _DIGITS),
-        }
-        return json.dumps(found | {"series": lines}, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-
     def svg(self) -> str:
-        """Return the chart as an SVG element, coloured by the classes of the page."""
-        width = _WIDE if self.wide else _WIDTH
-        ticks = [(tick, self.y.shown(tick)) for tick in self.y.ticks()]
-        left = 32 + _LETTER * max([len(shown) for _, shown in ticks], default=0)
-        area = (width - left - 14, float(self.height - _TOP - _BOTTOM))
+        """Return the chart as an SVG element as wide as its parent; ``charts.css`` has its margins and colours."""
+        height = self.height - _ABOVE - _BELOW
+        levels = [(height * (1 - float(self.y.place(tick))), self.y.shown(tick)) for tick in self.y.ticks()]
         parts = [
-            f'<svg viewBox="0 0 {width} {self.height}" role="img" aria-label="{escape(visible(self.title))}">',
-            *(_text(left - 6, _TOP + area[1] * (1 - self.y.place(tick)) + 4, shown, "end") for tick, shown in ticks),
-            *self._below(left, area),
-            f'<text class="name" transform="translate(13 {_TOP + area[1] / 2:.0f}) rotate(-90)">{_name(self.y)}</text>',
-            f'<svg x="{left:.0f}" y="{_TOP}" width="{area[0]:.0f}" height="{area[1]:.0f}"><path class="grid" d="',
-            "".join(f"M0 {area[1] * (1 - self.y.place(tick)):.0f}h{area[0]:.0f}" for tick, _ in ticks),
-            '"/>',
-            *(self._drawn(each, area) for each in self.series),
-            "</svg>",
-            *self._legend(left, width),
-            "</svg>",
+            f'<svg class="plot" x="66" y="{_ABOVE}" height="{height}" role="img" aria-label="{_safe(self.title)}">',
+            *(f'<text class="end" x="-7" y="{at + 4:.0f}">{_safe(shown)}</text>' for at, shown in levels),
+            '<g class="ticks">',
+            *(
+                f'<text x="{100 * float(self.x.place(tick)):.1f}%" y="{height + 16}">{_safe(self.x.shown(tick))}</text>'
+                for tick in self.x.ticks(9 if self.wide else 5)
+            ),
+            f'</g><text x="50%" y="{height + 36}">{_safe(self.x.label)}</text>',
+            f'<text transform="translate(-52 {height / 2:.0f}) rotate(-90)">{_safe(self.y.label)}</text>',
+            self._legend(),
+            f'<svg height="{height}">',
+            f'<g class="grid">{_stretched("".join(f"M0 {at:.1f}h1000" for at, _ in levels), height)}</g>',
+            *(f'<g class="{each.draw} {each.colour}">{"".join(self._drawn(each, height))}</g>' for each in self.series),
+            "</svg></svg>",
         ]
         return "".join(parts)
 
-    def _below(self, left: float, area: tuple[float, float]) -> Iterable[str]:
-        bottom = _TOP + area[1]
-        for tick in self.x.ticks(9 if self.wide else 5):
-            yield _text(left + area[0] * self.x.place(tick), bottom + 17, self.x.shown(tick))
-        yield f'<text class="name" x="{left + area[0] / 2:.0f}" y="{bottom + 38:.0f}">{_name(self.x)}</text>'
+    def _repr_svg_(self) -> str:
+        """Return the chart for a notebook, with its style."""
+        width = 1040 if self.wide else 520
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {self.height}" width="{width}">'
+        return f"{head}<style>{style()}</style>{self.svg()}</svg>"
 
-    def _drawn(self, each: Series, area: tuple[float, float]) -> str:
-        """Return the points of a series as SVG; dots are lines of length zero with round ends."""
-        known = np.isfinite(np.asarray(each.x, dtype=float)) & np.isfinite(np.asarray(each.y, dtype=float))
-        x = area[0] * self.x.place(np.asarray(each.x, dtype=float)[known])
-        y = area[1] * np.clip(1 - self.y.place(np.asarray(each.y, dtype=float)[known]), -9, 9)
-        digits = 0 if each.draw == "dots" else 1
-        places = [f"{a:.{digits}f} {b:.{digits}f}" for a, b in zip(x, y, strict=True)]
-        if each.draw in ("stems", "bars"):
-            zero = area[1] * float(np.clip(1 - self.y.place(0.0), 0, 1)) if self.y.scale != "log" else area[1]
-            path = "".join(f"M{place}V{zero:.0f}" for place in places)
-        else:
-            path = "M" + "L".join(places) if each.draw in ("line", "both", "guide") else ""
-        drawn = f'<path class="{each.draw} {each.colour}" d="{path}"/>' if path and places else ""
-        if each.draw in ("dots", "both", "marks", "stems"):
-            kind = each.draw if each.draw == "marks" else "dots"
-            drawn += f'<path class="{kind} {each.colour}" d="{"".join(f"M{place}h0" for place in places)}"/>'
-        if each.draw == "marks":
-            drawn += "".join(_text(a, b + 4, tip, "ink") for a, b, tip in zip(x, y, each.tips, strict=True))
-        return drawn
+    def _drawn(self, each: Series, height: int) -> Iterator[str]:
+        """Yield a series as a line and as points with tooltips."""
+        x, y = (np.asarray(values, dtype=np.float64) for values in (each.x, each.y))
+        known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+        across, down = 100 * self.x.place(x[known]), height * np.clip(1 - self.y.place(y[known]), -9, 9)
+        lowest = self.y.low if self.y.scale == "log" else max(self.y.low, 0.0)
+        zero = height * (1 - float(self.y.place(lowest)))
+        places = list(zip(across.tolist(), down.tolist(), strict=True))
+        if each.draw in ("line", "both", "guide") and places:
+            pens = np.where(np.diff(known, prepend=-2) > 1, "M", "L").tolist()  # the pen is lifted at a gap
+            path = "".join(f"{pen}{10 * a:.1f} {b:.1f}" for pen, (a, b) in zip(pens, places, strict=True))
+            yield _stretched(path, height)
+        elif each.draw == "stems":
+            yield _stretched("".join(f"M{10 * a:.1f} {b:.1f}V{zero:.1f}" for a, b in places), height)
+        if each.draw == "guide":
+            return
+        for (a, b), i in zip(places, known.tolist(), strict=True):
+            tip = _safe(each.tips[i] if each.tips else self._tip(each, x[i], y[i]))
+            if each.draw == "bars":
+                half, top = 30 / (self.x.high - self.x.low), min(b, zero)
+                place = f'x="{a - half:.2f}%" y="{top:.1f}" width="{2 * half:.2f}%" height="{abs(zero - b):.1f}"'
+                yield f"<rect {place}><title>{tip}</title></rect>"
+            elif each.draw == "marks":
+                yield f'<text x="{a:.1f}%" y="{b + 4:.1f}">{tip}</text>'
+            else:
+                yield f'<circle cx="{a:.1f}%" cy="{b:.1f}"><title>{tip}</title></circle>'
 
-    def _legend(self, left: float, width: float) -> Iterable[str]:
-        named = [each for each in self.series if each.draw in ("line", "both", "bars") and each.label]
-        x = width - 14 - sum(30 + _LETTER * len(each.label) for each in named)
-        for each in named if len(named) > 1 else ():
-            yield f'<path class="line {each.colour}" d="M{x:.0f} 6h16"/>' + _text(x + 22, 10, each.label, "start")
-            x += 30 + _LETTER * len(each.label)
+    def _tip(self, each: Series, x: float, y: float) -> str:
+        """Return the values of a point as text."""
+        shown = f"{each.label} {y:.5g} {self.y.unit}".strip()
+        return f"{shown}, {self.x.label} {x:,.6g} {self.x.unit}".strip()
+
+    def _legend(self) -> str:
+        kinds = {each.draw for each in self.series} - {"guide"}
+        lines = kinds if kinds == {"dots"} else {"line", "both", "bars"}
+        named = [each for each in self.series if each.label and each.draw in lines]
+        if len(named) < 2:
+            return ""
+        entries = (f'<tspan class="{each.colour}" dx="10">●</tspan> {_safe(each.label)}' for each in named)
+        return f'<text class="end" x="100%" y="-7">{"".join(entries)}</text>'
+
+    def on_axes(self, axes: Any) -> Any:
+        """Draw the chart on matplotlib axes, which are returned."""
+        colours = palette()
+        for each in self.series:
+            look: dict[str, Any] = {"color": colours[each.colour], "label": each.label or None}
+            if each.draw == "bars":
+                axes.bar(each.x, each.y, width=0.65, **look)
+            elif each.draw == "stems":
+                axes.vlines(each.x, max(self.y.low, 0.0), each.y, **look)
+            elif each.draw == "marks":
+                box = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": colours["muted"]}
+                for x, y, tip in zip(each.x, each.y, each.tips, strict=True):
+                    axes.text(x, y, tip, ha="center", va="center", color=colours["ink"], bbox=box, zorder=5)
+            else:
+                kinds = {"line": "-", "both": "o-", "guide": "--", "dots": "o"}
+                width = 1 if each.draw == "guide" else 2
+                axes.plot(each.x, each.y, kinds[each.draw], markersize=4, linewidth=width, **look)
+        for axis, own, name in ((axes.xaxis, self.x, "x"), (axes.yaxis, self.y, "y")):
+            options = {"linear_width": _LINEAR_UP_TO} if own.scale == "asinh" else {}
+            getattr(axes, f"set_{name}scale")(own.scale, **options)
+            axes.set(**{f"{name}label": own.label, f"{name}lim": (own.low, own.high)})
+            axis.set_ticks(own.ticks())
+            axis.set_ticks([], minor=True)
+            axis.set_major_formatter(own.shown)
+        if self._legend():
+            axes.legend(frameon=False, labelcolor=colours["ink"])
+        return axes
+
+
+@cache
+def style() -> str:
+    """Return the style sheet of charts."""
+    return files("batch2online.app.report").joinpath("charts.css").read_text(encoding="utf-8")
+
+
+def palette() -> dict[str, str]:
+    """Return the colours of the light theme by name."""
+    return dict(reversed(re.findall(r"--(\w+): (#\w+)", style())))
+
+
+def scatter(label: str, points: FloatArray, draw: Draw, colour: str, tips: Sequence[str]) -> Series:
+    """Return the rows of an array of two columns as points."""
+    return Series(label, points[:, 0].tolist(), points[:, 1].tolist(), draw, colour, tips)
+
+
+def diagonal(low: float, high: float) -> Series:
+    """Return the line on which both axes agree."""
+    return Series("", [low, high], [low, high], "guide", "muted")
+
+
+def level(x: Sequence[float], at: float, colour: str = "muted") -> Series:
+    """Return a horizontal line."""
+    return Series("", [min(x), max(x)], [at, at], "guide", colour)
 
 
 def short(value: float) -> str:
@@ -215,29 +285,18 @@ def truncated(name: str, most: int = 24) -> str:
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def _round_steps(low: float, high: float, about: int) -> list[float]:
-    rough = (high - low) / about
+def _round_steps(low: float, high: float, rough: float) -> list[float]:
     size = 10.0 ** math.floor(math.log10(rough))
-    step = next(part * size for part in (1, 2, 2.5, 5, 10) if part * size >= rough)
+    step = next(part * size for part in (1, 2, 2.5, 5, 10) if part * size >= 0.999 * rough)
     digits = max(0, 2 - math.floor(math.log10(step)))
     return [round(k * step, digits) + 0.0 for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _plain(values: Sequence[float], scale: str, digits: int) -> list[float | int | None]:
-    """Return values with a few digits; None where there is nothing to draw."""
-    kept = [float(f"{v:.{digits}g}") if math.isfinite(v) and (v > 0 or scale != "log") else None for v in values]
-    return [int(v) if v is not None and v == int(v) else v for v in kept]
+def _safe(content: str) -> str:
+    return escape(visible(content))
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
-    low, high = (float(f"{end:.{_DIGITS}g}") for end in (axis.low, axis.high))
-    return {"label": visible(axis.label), "low": low, "high": high, "scale": axis.scale, "unit": axis.unit}
-
-
-def _name(axis: Axis) -> str:
-    return escape(visible(axis.label))
-
-
-def _text(x: float, y: float, content: str, kind: str = "") -> str:
-    name = f' class="{kind}"' if kind else ""
-    return f'<text{name} x="{x:.0f}" y="{y:.0f}">{escape(visible(content))}</text>'
+def _stretched(path: str, height: int) -> str:
+    """Return a path over places of 0 to 1000 from left to right, stretched to the width of the chart."""
+    box = f'viewBox="0 0 1000 {height}" preserveAspectRatio="none"'
+    return f'<svg {box}><path d="{path}"/></svg>'

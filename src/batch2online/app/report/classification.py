@@ -1,4 +1,4 @@
-"""The section of a classifier: confusion matrix, reliability diagram, ROC curve, coefficients."""
+"""The sections of a classifier: confusion matrix, reliability diagram, ROC curve, coefficients."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.app.report import elements, model_figures
-from batch2online.app.report.charts import Axis, Chart, Series, truncated
-from batch2online.app.report.context import ReportContext, described
-from batch2online.app.report.figures import diagonal
-from batch2online.app.report.model_figures import N_BINS, equal_weight_bins
+from batch2online.app.report.charts import Axis, Chart, Series, diagonal, truncated
+from batch2online.app.report.context import ReportContext
+from batch2online.app.report.elements import Part, Section, Table
+from batch2online.app.report.model_figures import (
+    N_BINS,
+    bar_table,
+    equal_weight_bins,
+    matrix_table,
+    moments,
+    note_of_columns,
+)
 from batch2online.headline import excess, number
 
 MAX_CLASSES, MAX_THRESHOLDS = 12, 200
@@ -58,12 +64,7 @@ def classified_coreset(model: Any) -> ClassifiedRows:
     return ClassifiedRows(list(map(str, known)), truth, model._shares(coreset.points), coreset.weights)
 
 
-def describe(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, and what it has changed."""
-    return described(context, event)
-
-
-def section(context: ReportContext) -> str:
+def sections(context: ReportContext) -> list[Section]:
     """Return confusion matrix, reliability diagram, the ROC curve of two classes, and coefficients."""
     rows = classified_coreset(context.model)
     lead = (
@@ -73,29 +74,25 @@ def section(context: ReportContext) -> str:
     error = getattr(context.model, "error_", 0.0)
     if error:
         lead += f" The estimated loss of the model is {excess(error)} above that of a fit on all rows."
-    what = f"of {rows.labels[1]}" if len(rows.labels) == 2 else "of the predicted class"
-    note = f"Reliability diagram: probability {what} in ten bins of equal weight; on the diagonal it is calibrated."
-    curves = [_roc(rows)] if len(rows.labels) == 2 and 0 < rows.truth.mean() < 1 else []
-    drawn = elements.pair(elements.figure(_reliability_chart(rows, wide=not curves), note), *curves)
-    content = elements.section("Classification", lead, _confusion(rows, context.target), drawn)
-    return "\n".join([content, _coefficients(context, rows.labels)])
+    curves = [_roc_chart(rows)] if len(rows.labels) == 2 and 0 < rows.truth.mean() < 1 else []
+    parts: list[Part] = [confusion_table(rows, context.target), _reliability_chart(rows, wide=not curves), *curves]
+    return [Section("Classification", lead, parts), coefficients_section(context, rows.labels)]
 
 
-def _confusion(rows: ClassifiedRows, target: str | None) -> str:
+def confusion_table(rows: ClassifiedRows, target: str | None) -> Table:
     """Return the confusion matrix; for many classes the most frequent errors."""
-    counts, labels = rows.confusion, rows.labels
+    counts, labels, first = rows.confusion, rows.labels, f"true {target or 'class'}"
     if len(labels) > MAX_CLASSES:
         wrong = np.argsort(-(counts - np.diag(np.diag(counts))), axis=None, kind="stable")[:MAX_CLASSES]
         pairs = [divmod(int(place), len(labels)) for place in wrong]
         lines = [[labels[i], labels[j], f"{counts[i, j]:,.0f}"] for i, j in pairs]
-        return elements.listing([f"true {target or 'class'}", "most often predicted as", "rows"], lines)
-    heads = [f"true {target or 'class'}", *(f"predicted {label}" for label in labels), "recall"]
+        return Table([first, "most often predicted as", "rows"], lines)
     recall = np.diag(counts) / np.maximum(counts.sum(axis=1), np.finfo(np.float64).tiny)
     lines = [
         [label, *(f"{count:,.0f}" for count in counts[i]), f"{recall[i]:.1%}".replace("%", " %")]
         for i, label in enumerate(labels)
     ]
-    return elements.listing(heads, lines)
+    return Table([first, *(f"predicted {label}" for label in labels), "recall"], lines)
 
 
 def reliability(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -112,7 +109,9 @@ def _reliability_chart(rows: ClassifiedRows, wide: bool) -> Chart:
     mean, fraction = reliability(*rows.positives, rows.weights)
     x, y = Axis("mean predicted probability", -0.02, 1.02), Axis("fraction of positives", -0.02, 1.02)
     drawn = Series("fraction of positives", mean.tolist(), fraction.tolist(), "both")
-    return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal(0, 1)], wide, height=300)
+    what = f"of {rows.labels[1]}" if len(rows.labels) == 2 else "of the predicted class"
+    note = f"Reliability diagram: probability {what} in ten bins of equal weight; on the diagonal it is calibrated."
+    return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal(0, 1)], note, wide, height=300)
 
 
 def roc(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -130,27 +129,31 @@ def roc(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tup
     return rates[0], rates[1], float(np.trapezoid(rates[1], rates[0]))
 
 
-def _roc(rows: ClassifiedRows) -> str:
+def _roc_chart(rows: ClassifiedRows) -> Chart:
     false_positive, true_positive, area = roc(*rows.positives, rows.weights)
     some = np.unique(np.linspace(0, len(false_positive) - 1, MAX_THRESHOLDS).astype(int))
     x, y = Axis("false positive rate", -0.02, 1.02), Axis("true positive rate", -0.02, 1.02)
     curve = Series("true positive rate", false_positive[some].tolist(), true_positive[some].tolist())
     title = "ROC curve: true positive rate against false positive rate"
     note = f"ROC curve of {rows.labels[1]}: the area under the curve is {area:.4f}."
-    return elements.figure(Chart(title, x, y, [curve, diagonal(0, 1)], height=300), note)
+    return Chart(title, x, y, [curve, diagonal(0, 1)], note, height=300)
 
 
-def _coefficients(context: ReportContext, labels: list[str]) -> str:
+def coefficients_section(context: ReportContext, labels: list[str]) -> Section:
+    """Return the coefficients of two classes by decreasing effect, or a matrix of those of several."""
     model = context.model
-    effects = model.coef_ * model_figures.moments(model.coreset_)[1]
+    effects = model.coef_ * moments(model.coreset_)[1]
     if len(effects) > 1:
         lead = (
             "Coefficients of the logit of each class, times the standard deviation of the feature. Blue increases the "
-            f"probability of the class, orange decreases it.{model_figures.note_of_columns(len(context.names))}"
+            f"probability of the class, orange decreases it.{note_of_columns(len(context.names))}"
         )
         shown = effects[: 3 * MAX_CLASSES]
-        names = [truncated(label) for label in labels[: len(shown)]]
-        return elements.section("Coefficients", lead, model_figures.matrix_table(names, context.names, shown))
+        return Section(
+            "Coefficients",
+            lead,
+            [matrix_table([truncated(label) for label in labels[: len(shown)]], context.names, shown)],
+        )
     lead = (
         f"Log odds of {labels[-1]}: the intercept plus the sum of coefficients times features. The effect is the "
         "coefficient times the standard deviation: blue makes the class more likely, orange less likely."
@@ -158,7 +161,5 @@ def _coefficients(context: ReportContext, labels: list[str]) -> str:
     slopes = model.coef_[0] / context.scales
     first = ["intercept", number(float(model.intercept_[0] - slopes @ context.means))]
     values = [number(float(slope) + 0.0) for slope in slopes]
-    heads = ["feature", "effect", "coefficient"]
-    return elements.section(
-        "Coefficients", lead, model_figures.bar_table(heads, context.names, effects[0], [values], first=first)
-    )
+    table = bar_table(["feature", "effect", "coefficient"], context.names, effects[0], [values], first=first)
+    return Section("Coefficients", lead, [table])

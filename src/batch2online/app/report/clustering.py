@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.app.report import elements, model_figures
-from batch2online.app.report.charts import N_GROUPS
 from batch2online.app.report.context import ReportContext
-from batch2online.app.report.elements import escape
+from batch2online.app.report.elements import Card, Note, Part, Section, Table
 from batch2online.app.report.formatting import reason
+from batch2online.app.report.model_figures import dominance_warning, matrix_table, moments, note_of_columns
 from batch2online.headline import count_of, number
 from batch2online.numerics.distances import nearest, squared_distances
+from batch2online.results import ChangeEvent
 
 N_FEATURES = N_NEAREST = 3
 MAX_CARDS = 30
 
 
-def describe(context: ReportContext, event: Any) -> str:
+def described(context: ReportContext, event: ChangeEvent) -> str:
     """Return the reason of a change, the centers that moved most, and how many labels changed."""
     parts = [reason(event)]
     moved = sorted(event.matching or (), key=lambda change: -change.moved)
@@ -38,72 +38,54 @@ def _movement(context: ReportContext, change: Any) -> str:
     return f"moved by {context.format_distance(change.moved)}"
 
 
-def section(context: ReportContext) -> str:
-    """Return a card for each cluster, and a figure of all centers."""
-    model, coreset = context.model, context.model.coreset_
+def sections(context: ReportContext) -> list[Section]:
+    """Return a card for each cluster, and a table of all centers."""
+    model, coreset, names = context.model, context.model.coreset_, context.names
     centers = model.cluster_centers_
     labels = nearest(coreset.points, centers)[0]
     sizes = np.bincount(labels, weights=coreset.weights, minlength=len(centers))
-    mean, deviations = model_figures.moments(coreset)
+    mean, deviations = moments(coreset)
     scaled = (centers - mean) / np.where(deviations > 0, deviations, 1.0)
     shares = sizes / (sizes.sum() or 1.0)
     largest = np.argsort(-sizes, kind="stable")[:MAX_CARDS]
-    heads = [f"{j}: {share:.0%}" for j, share in enumerate(shares)]
     lead = f"{count_of(len(centers), 'cluster')}, largest first, with their most distinctive features and nearest rows."
     note = "Centers in standard deviations from the mean of all rows: blue is above, orange below."
-    return elements.section(
-        "Clusters",
-        lead,
-        elements.warning(model_figures.dominance_warning(deviations, context.names)),
-        elements.card_grid([_card(context, j, shares, scaled, mean, labels) for j in largest]),
-        elements.note(note + model_figures.note_of_columns(len(context.names))),
-        model_figures.matrix_table(heads, context.names, scaled),
-    )
+    heads = [f"{j}: {share:.0%}" for j, share in enumerate(shares)]
+    parts: list[Part] = [
+        Note(dominance_warning(deviations, names), "warning"),
+        *(_card(context, int(j), float(shares[j]), scaled[j], mean, labels) for j in largest),
+        Note(note + note_of_columns(len(names))),
+        matrix_table(heads, names, scaled),
+    ]
+    return [Section("Clusters", lead, parts)]
 
 
-def _card(
-    context: ReportContext, j: int, shares: FloatArray, scaled: FloatArray, mean: FloatArray, labels: IntArray
-) -> str:
-    columns = np.argsort(-np.abs(scaled[j]), kind="stable")[:N_FEATURES]
+def _card(context: ReportContext, j: int, share: float, scaled: FloatArray, mean: FloatArray, labels: IntArray) -> Card:
+    columns = np.argsort(-np.abs(scaled), kind="stable")[:N_FEATURES].tolist()
     center = context.original(context.model.cluster_centers_)[j]
+    values = [context.format_value(c, float(value)) for c, value in enumerate(center)]
     usual = context.original(mean[None])[0]
-    features = []
-    for c in columns:
-        side = "high" if scaled[j][c] >= 0 else "low"
-        own, overall = context.format_value(c, float(center[c])), number(float(usual[c]))
-        features.append(f"<li>{escape(f'{context.names[c]} {side}: {own} (all rows: {overall})')}</li>")
-    rest = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(context.format_value(c, float(center[c])))}</td></tr>"
-        for c, name in enumerate(context.names)
-    )
-    return (
-        f'<div class="cluster"><h3><i class="group{j % N_GROUPS}"></i>Cluster {j}</h3>'
-        f"<p>about {round(float(shares[j]) * context.rows):,} rows, {shares[j]:.1%}</p><ul>{''.join(features)}</ul>"
-        f"{_nearest_rows(context, j, columns, labels)}"
-        f'<details><summary>Center</summary><div class="tall"><table><tbody>{rest}</tbody></table></div></details>'
-        f"<p class=fate>{escape(_history(context, j))}</p></div>"
-    )
+    features = [
+        f"{context.names[c]} {'high' if scaled[c] >= 0 else 'low'}: {values[c]} (all rows: {number(float(usual[c]))})"
+        for c in columns
+    ]
+    size = f"about {round(share * context.rows):,} rows, {share:.1%}"
+    rest = Table((), list(zip(context.names, values, strict=True)))
+    return Card(j, size, features, _nearest_rows(context, j, columns, labels), rest, _history(context, j))
 
 
-def _nearest_rows(context: ReportContext, j: int, columns: Any, labels: IntArray) -> str:
-    """Return the coreset rows nearest to a center, as a table."""
+def _nearest_rows(context: ReportContext, j: int, columns: list[int], labels: IntArray) -> Table:
+    """Return the coreset rows nearest to a center."""
     coreset = context.model.coreset_
     own = np.flatnonzero(labels == j)
-    if not len(own):
-        return ""
     distances = squared_distances(coreset.points[own], context.model.cluster_centers_[j : j + 1])[0]
     chosen = own[np.argsort(distances, kind="stable")[:N_NEAREST]]
     values = context.original(coreset.points[chosen])
-    head = "".join(f"<th>{escape(context.names[c])}</th>" for c in columns)
     lines = [
         [f"{int(coreset.ids[row]):,}", *(number(float(line[c])) for c in columns)]
         for row, line in zip(chosen, values, strict=True)
     ]
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return (
-        f'<div class="typical"><table><thead><tr><th>nearest rows</th>{head}</tr></thead><tbody>{body}</tbody></table>'
-        "</div>"
-    )
+    return Table(["nearest rows", *(context.names[c] for c in columns)], lines)
 
 
 def _history(context: ReportContext, j: int) -> str:

@@ -130,16 +130,23 @@ def run_context(model: Any, result: dict[str, Any], run_time: RunTime | None = N
 
 def described(context: ReportContext, event: ChangeEvent) -> str:
     """Return the reason of a change, and which inputs and predictions it moved, in the units of the columns."""
-    labels, unit = getattr(context.model._view().problem, "labels", {}), context.units.get(str(context.target), "")
+    labels = getattr(view_of(context.model).problem, "labels", {})
+    unit = context.units.get(str(context.target), "")
     return explained(event, reason(event), names=context.names, labels=labels, scales=context.scales, unit=unit)
+
+
+def view_of(model: Any) -> Any:
+    """Return the current model, its problem and its summary, as of the rows seen."""
+    return model._view()
 
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     """Return the coreset with its numeric columns alone, missing values filled by the mean, and their positions."""
-    encoding = getattr(model._view().problem, "encoding", None)
+    now = view_of(model)
+    encoding = getattr(now.problem, "encoding", None)
     if encoding is None or encoding.schema is None:
-        return model.coreset_, list(range(model._view().width))
-    coreset, places = model._view().coreset(), encoding.schema.numeric_columns
+        return model.coreset_, list(range(now.width))
+    coreset, places = now.coreset(), encoding.schema.numeric_columns
     points = coreset.points[:, places]
     missing = points == MISSING
     weights = np.where(missing, 0.0, coreset.weights[:, None])

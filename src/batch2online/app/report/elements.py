@@ -1,13 +1,14 @@
-"""HTML elements, and tooltips of terms. Every string is escaped here."""
+"""The parts of a report as data, and their HTML. Every string is escaped here; terms get a tooltip."""
 
 from __future__ import annotations
 
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 
-from batch2online.app.report.charts import Chart
+from batch2online.app.report.charts import N_GROUPS, Chart
 from batch2online.app.report.formatting import visible
 
 TOOLTIPS = {
@@ -40,11 +41,16 @@ TOOLTIPS = {
 _TERMS = re.compile("|".join(rf"\b{re.escape(term)}(?!\w)" for term in sorted(TOOLTIPS, key=len, reverse=True)))
 
 
-def with_tooltips(content: str) -> str:
-    """Return HTML with a tooltip at the first mention of each term.
+def escape(value: object) -> str:
+    """Return a value as an escaped string."""
+    return html.escape(visible(value))
 
-    >>> with_tooltips("a coreset, and another coreset")
-    'a <abbr title="weighted subset of the rows that represents all rows">coreset</abbr>, and another coreset'
+
+def with_tooltips(sentence: str) -> str:
+    """Return an escaped sentence with a tooltip at the first mention of each term.
+
+    >>> with_tooltips("a coreset & another coreset")
+    'a <abbr title="weighted subset of the rows that represents all rows">coreset</abbr> &amp; another coreset'
     """
     seen: set[str] = set()
 
@@ -55,78 +61,20 @@ def with_tooltips(content: str) -> str:
         seen.add(term)
         return f'<abbr title="{TOOLTIPS[term]}">{term}</abbr>'
 
-    return _TERMS.sub(mark, content)
+    return _TERMS.sub(mark, escape(sentence))
 
 
-def escape(value: object) -> str:
-    """Return a value as an escaped string."""
-    return html.escape(visible(value))
-
-
-def section(title: str, lead: str, *content: str) -> str:
-    """Return a section: a heading, a paragraph, figures and tables."""
-    head = [f"<h2>{escape(title)}</h2>", f"<p>{with_tooltips(escape(lead))}</p>"]
-    return "\n".join(["<section>", *head, *filter(None, content), "</section>"])
-
-
-def tile(value: str, meaning: str) -> str:
-    """Return a large number with a description."""
-    return f'<div class="tile"><b>{escape(value)}</b><span>{with_tooltips(escape(meaning))}</span></div>'
-
-
-def figure(chart: Chart, caption: str = "") -> str:
-    """Return a chart: its description for scripts, the same as SVG, and a caption."""
-    under = f"<figcaption>{with_tooltips(escape(caption))}</figcaption>" if caption else ""
-    data = f'<script type="application/json">{chart.json()}</script>'
-    return f'<figure class="chart{" wide" if chart.wide else ""}">{data}{chart.svg()}{under}</figure>'
-
-
-def pair(*parts: str) -> str:
-    """Place parts side by side, two in a row; a single one has the whole width."""
-    return parts[0] if len(parts) == 1 else f'<div class="pair">{"".join(parts)}</div>'
-
-
-def card_grid(cards: Sequence[str]) -> str:
-    """Place cards side by side."""
-    return f'<div class="cards">{"".join(cards)}</div>'
-
-
-def note(sentence: str) -> str:
-    """Return a sentence above a table."""
-    return f'<p class="note">{with_tooltips(escape(sentence))}</p>'
-
-
-def warning(message: str) -> str:
-    """Return a highlighted message; nothing if it is empty."""
-    return f'<p class="warning">{with_tooltips(escape(message))}</p>' if message else ""
-
-
-def table(rows: list[tuple[str, str]], tall: bool = False) -> str:
-    """Return a table of names and values."""
-    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
-    return f'<div class="card{" tall" if tall else ""}"><table><tbody>{body}</tbody></table></div>'
+def capitalized(words: str) -> str:
+    """Return words with a capital first letter."""
+    return words[:1].upper() + words[1:]
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell with a horizontal bar: a value relative to the largest, and half the width of its interval."""
+    """A cell with a horizontal bar: a value, and half the width of its interval."""
 
     value: float
-    most: float
     half: float = 0.0
-    is_signed: bool = False
-
-    def html(self) -> str:
-        """Return the cell; its value is its tooltip, and the key that rows are sorted by."""
-        end, half = 100 * self.value / self.most, 100 * self.half / self.most
-        box = "-100 0 200 12" if self.is_signed else "0 0 100 12"
-        kind = "accent" if self.value >= 0 else "second"
-        whisker = f'<path d="M{end - half:.1f} 6h{2 * half:.1f}"/>' if half else ""
-        return (
-            f'<td data-value="{abs(self.value):.6g}"><svg class="bar" viewBox="{box}" preserveAspectRatio="none">'
-            f"<title>{self.value:.4g}</title>"
-            f'<rect class="{kind}" x="{min(end, 0):.1f}" width="{abs(end):.1f}" height="12"/>{whisker}</svg></td>'
-        )
 
 
 @dataclass(frozen=True)
@@ -136,38 +84,163 @@ class Shade:
     value: float
     most: float
 
-    def html(self) -> str:
-        """Return the cell."""
-        level = round(9 * abs(self.value) / self.most)
-        kind = f" {'p' if self.value >= 0 else 'n'}{level}" if level else ""
-        return f'<td class="number{kind}">{self.value:z.2f}</td>'
-
 
 Cell = str | Bar | Shade
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a script makes sortable; without ``heads`` the first cell of each row is its name."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    tall: bool = False
+    wide: bool = True
+
+    def html(self) -> str:
+        """Return the table in its card; a tall one scrolls."""
+        kind = "card tall" if self.tall else "card"
+        return f'<div class="{kind}">{self.plain("sortable" if self.heads else "")}</div>'
+
+    def plain(self, kind: str = "") -> str:
+        """Return the table; columns of numbers are right-aligned, and bars of a column have one scale."""
+        columns = list(zip(*self.rows, strict=True))
+        kinds = [' class="number"' if all(map(_is_number, column)) else "" for column in columns]
+        kinds = kinds if self.heads else ["" for _ in kinds]
+        tags = ["td" if self.heads or j else "th" for j in range(len(columns))]
+        bars = [[cell for cell in column if isinstance(cell, Bar)] for column in columns]
+        most = [max((abs(bar.value) + bar.half for bar in column), default=0.0) or 1.0 for column in bars]
+        signed = [any(bar.value < bar.half for bar in column) for column in bars]
+        titles = "".join(f"<th{_}>{with_tooltips(head)}</th>" for _, head in zip(kinds, self.heads, strict=False))
+        top = f"<thead><tr>{titles}</tr></thead>" if self.heads else ""
+        lines = ["".join(map(_cell, row, kinds, most, signed, tags)) for row in self.rows]
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        name = f' class="{kind}"' if kind else ""
+        return f"<table{name}>{top}<tbody>{body}</tbody></table>"
+
+
 _NUMBER = re.compile(r"(?:-?[\d,.]+(?:e[-+]?\d+)?(?: ?%)?(?: to )?)*")
-
-
-def listing(heads: Sequence[str], rows: Sequence[Sequence[Cell]], tall: bool = False) -> str:
-    """Return a table with a header, which a script makes sortable; columns of numbers are right-aligned."""
-    numeric = [all(_is_number(row[j]) for row in rows) for j in range(len(heads))]
-    kinds = [' class="number"' if each else "" for each in numeric]
-    top = "".join(f"<th{kind}>{with_tooltips(escape(head))}</th>" for kind, head in zip(kinds, heads, strict=True))
-    lines = ["".join(_cell(cell, kind) for kind, cell in zip(kinds, row, strict=True)) for row in rows]
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return (
-        f'<div class="card{" tall" if tall else ""}"><table class="sortable"><thead><tr>{top}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
 
 
 def _is_number(cell: Cell) -> bool:
     return isinstance(cell, Shade) or (isinstance(cell, str) and _NUMBER.fullmatch(cell) is not None)
 
 
-def _cell(cell: Cell, kind: str) -> str:
-    return f"<td{kind}>{escape(cell)}</td>" if isinstance(cell, str) else cell.html()
+def _cell(cell: Cell, kind: str, most: float, is_signed: bool, tag: str) -> str:
+    """Return a cell; the value of a bar is its tooltip, and the key that rows are sorted by."""
+    if isinstance(cell, str):
+        return f"<{tag}{kind}>{escape(cell)}</{tag}>"
+    if isinstance(cell, Shade):
+        shade = round(9 * abs(cell.value) / cell.most)
+        name = f" {'p' if cell.value >= 0 else 'n'}{shade}" if shade else ""
+        return f'<td class="number{name}">{cell.value:z.2f}</td>'
+    end, half = 100 * cell.value / most, 100 * cell.half / most
+    box = "-100 0 200 12" if is_signed else "0 0 100 12"
+    whisker = f'<path d="M{end - half:.1f} 6h{2 * half:.1f}"/>' if half else ""
+    colour = "accent" if end >= 0 else "second"
+    return (
+        f'<td data-value="{abs(cell.value):.6g}"><svg class="bar" viewBox="{box}" preserveAspectRatio="none">'
+        f"<title>{cell.value:.4g}</title>"
+        f'<rect class="{colour}" x="{min(end, 0):.1f}" width="{abs(end):.1f}" height="12"/>{whisker}</svg></td>'
+    )
 
 
-def fold(title: str, content: str) -> str:
-    """Return content that is shown when its title is opened."""
-    return f"<details><summary>{escape(title)}</summary>{content}</details>"
+@dataclass(frozen=True)
+class Card:
+    """A card of a cluster: its number, size, features, nearest rows, center and history."""
+
+    number: int
+    size: str
+    features: Sequence[str]
+    nearest: Table
+    center: Table
+    history: str
+
+    def html(self) -> str:
+        """Return the card, marked with the colour of the cluster."""
+        features = "".join(f"<li>{escape(each)}</li>" for each in self.features)
+        nearest = f'<div class="typical">{self.nearest.plain()}</div>' if self.nearest.rows else ""
+        return (
+            f'<div class="cluster"><h3><i class="group{self.number % N_GROUPS}"></i>Cluster {self.number}</h3>'
+            f"<p>{escape(self.size)}</p><ul>{features}</ul>{nearest}"
+            f'<details><summary>Center</summary><div class="tall">{self.center.plain()}</div></details>'
+            f'<p class="fate">{escape(self.history)}</p></div>'
+        )
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence between figures and tables, or a warning."""
+
+    sentence: str
+    kind: str = "note"
+
+    def html(self) -> str:
+        """Return the paragraph; nothing if the sentence is empty."""
+        return f'<p class="{self.kind}">{with_tooltips(self.sentence)}</p>' if self.sentence else ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as it was typed."""
+
+    text: str
+
+    def html(self) -> str:
+        """Return the command in a card."""
+        return f'<div class="card"><pre>{escape(self.text)}</pre></div>'
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Parts that are shown when their title is opened."""
+
+    title: str
+    parts: Sequence[Part]
+
+    def html(self) -> str:
+        """Return the folded parts."""
+        return f"<details><summary>{escape(self.title)}</summary>{_parts(self.parts)}</details>"
+
+
+Part = Chart | Table | Card | Note | Command | Fold
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title, a paragraph, and what is shown."""
+
+    title: str
+    lead: str
+    parts: Sequence[Part] = field(default=())
+
+    def html(self) -> str:
+        """Return the section."""
+        head = f"<h2>{escape(self.title)}</h2><p>{with_tooltips(self.lead)}</p>"
+        return f"<section>{head}{_parts(self.parts)}</section>"
+
+
+def _parts(parts: Sequence[Part]) -> str:
+    """Return parts below each other; cards, and charts and tables that are not wide, stand side by side."""
+    found = []
+    for kind, group in groupby(parts, _layout):
+        shown = [_figure(part) if isinstance(part, Chart) else part.html() for part in group]
+        beside = kind == "cards" or (kind == "pair" and len(shown) > 1)
+        found.append(f'<div class="{kind}">{"".join(shown)}</div>' if beside else "".join(shown))
+    return "".join(found)
+
+
+def _layout(part: Part) -> str:
+    if isinstance(part, Card):
+        return "cards"
+    return "pair" if isinstance(part, Chart | Table) and not part.wide else ""
+
+
+def _figure(chart: Chart) -> str:
+    caption = f"<figcaption>{with_tooltips(chart.note)}</figcaption>" if chart.note else ""
+    return f'<figure class="chart{" wide" if chart.wide else ""}">{chart.svg()}{caption}</figure>'
+
+
+def tile(value: str, meaning: str) -> str:
+    """Return a large number with a description."""
+    return f'<div class="tile"><b>{escape(value)}</b><span>{with_tooltips(meaning)}</span></div>'

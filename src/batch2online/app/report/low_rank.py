@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from batch2online.app.report import elements, model_figures
+from batch2online._types import FloatArray
+from batch2online.app.report.charts import Axis, Chart, Series
 from batch2online.app.report.context import ReportContext
+from batch2online.app.report.elements import Note, Part, Section
 from batch2online.app.report.formatting import reason
+from batch2online.app.report.model_figures import dominance_warning, matrix_table, moments, note_of_columns
+from batch2online.results import ChangeEvent
 
 
-def describe(context: ReportContext, event: Any) -> str:
+def described(context: ReportContext, event: ChangeEvent) -> str:
     """Return the reason of a change, and the angle between the subspaces."""
     return f"{reason(event)}; the subspace rotated by {math.degrees(event.magnitude):.3g} degrees"
 
 
-def section(context: ReportContext) -> str:
+def sections(context: ReportContext) -> list[Section]:
     """Return the components and their explained variance, in decreasing order."""
-    model, coreset = context.model, context.model.coreset_
+    model, coreset, names = context.model, context.model.coreset_, context.names
     order = np.argsort(-model.explained_variance_ratio_, kind="stable")
-    ratios, components = model.explained_variance_ratio_[order], model.components_[order]
+    ratios = model.explained_variance_ratio_[order]
     labels = [f"{j + 1}: {ratio:.1%}" for j, ratio in enumerate(ratios)]
     lead = f"{len(labels)} components explain {ratios.sum():.1%} of the sum of squares of all rows."
-    sizes = model_figures.moments(coreset)[1]
+    sizes = moments(coreset)[1]
     if not model.center:
         sizes = np.sqrt(np.average(coreset.points**2, axis=0, weights=coreset.weights))
-    note = "Components, one per column: blue is positive, orange negative."
-    drawn = elements.figure(
-        model_figures.explained_variance_chart(ratios), "Explained by each component, and by all up to it."
-    )
-    cells = model_figures.matrix_table(labels, context.names, components)
-    return elements.section(
-        "Components",
-        lead,
-        elements.warning(model_figures.dominance_warning(sizes, context.names)),
-        drawn,
-        elements.note(note + model_figures.note_of_columns(len(context.names))),
-        cells,
-    )
+    warning = Note(dominance_warning(sizes, names), "warning")
+    note = Note(f"Components, one per column: blue is positive, orange negative.{note_of_columns(len(names))}")
+    parts: list[Part] = [
+        warning,
+        explained_variance_chart(ratios),
+        note,
+        matrix_table(labels, names, model.components_[order]),
+    ]
+    return [Section("Components", lead, parts)]
+
+
+def explained_variance_chart(ratios: FloatArray) -> Chart:
+    """Draw the explained variance ratio of each component, and its cumulative sum."""
+    places = list(range(1, len(ratios) + 1))
+    series = [
+        Series("each component", places, (100 * ratios).tolist(), "bars"),
+        Series("all up to it", places, (100 * np.cumsum(ratios)).tolist(), "both", "second"),
+    ]
+    x, y = Axis("component", 0.4, len(ratios) + 0.6, least_step=1), Axis("explained", 0.0, 105.0, unit="%")
+    note = "Explained by each component, and by all up to it."
+    return Chart("Explained variance ratio of each component", x, y, series, note, wide=True, height=220)

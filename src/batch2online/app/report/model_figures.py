@@ -1,4 +1,4 @@
-"""Tables and charts of models: coefficients, components, centers, importance."""
+"""Tables of models, and what their sections share: effects, matrices, bins, moments."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.app.report.charts import Axis, Chart, Series, truncated
-from batch2online.app.report.elements import Bar, Cell, Shade, listing
+from batch2online.app.report.elements import Bar, Cell, Shade, Table
 
 MAX_COLUMNS = 32
 N_BINS = 10
@@ -28,7 +27,8 @@ def bar_table(
     columns: Sequence[Sequence[str]] = (),
     errors: FloatArray | None = None,
     first: Sequence[str] = (),
-) -> str:
+    wide: bool = True,
+) -> Table:
     """Return a table of features by decreasing effect, each with a bar and the half-width of its interval.
 
     Parameters
@@ -45,41 +45,23 @@ def bar_table(
         Half-widths of the intervals of the effects.
     first : sequence of str
         A row before the others, without a bar.
+    wide : bool
+        Whether the table has the whole width of the page.
     """
-    order = np.argsort(-np.abs(effects), kind="stable")
     halves = np.zeros(len(effects)) if errors is None else np.where(np.isfinite(errors), errors, 0.0)
-    most = float((np.abs(effects) + halves).max(initial=0.0)) or 1.0
-    is_signed = bool((effects - halves < 0).any())
     rows: list[list[Cell]] = [[first[0], "", *first[1:]]] if first else []
-    for j in order:
-        bar = Bar(float(effects[j]), most, float(halves[j]), is_signed)
+    for j in np.argsort(-np.abs(effects), kind="stable"):
+        bar = Bar(float(effects[j]), float(halves[j]))
         rows.append([names[j], bar, *(column[j] for column in columns)])
-    return listing(heads, rows, tall=True)
+    return Table(heads, rows, tall=True, wide=wide)
 
 
-def matrix_table(labels: list[str], names: list[str], values: FloatArray, corner: str = "feature") -> str:
+def matrix_table(labels: Sequence[str], names: Sequence[str], values: FloatArray) -> Table:
     """Return a matrix as a table with one feature per row, shaded by value; of many features the strongest."""
     strongest = np.sort(np.argsort(-np.abs(values).max(axis=0), kind="stable")[:MAX_COLUMNS])
     most = float(np.abs(values).max()) or 1.0
     rows = [[names[j], *(Shade(float(value), most) for value in values[:, j])] for j in strongest]
-    return listing([corner, *labels], rows)
-
-
-def response_chart(name: str, values: FloatArray, means: FloatArray, what: str) -> Chart:
-    """Draw the mean prediction over the values of one feature."""
-    x, y = Axis.of(truncated(name, 60), values), Axis.of(truncated(what, 40), means)
-    return Chart(f"Mean prediction over {name}", x, y, [Series(what, values.tolist(), means.tolist(), "both")])
-
-
-def explained_variance_chart(ratios: FloatArray) -> Chart:
-    """Draw the explained variance ratio of each component, and its cumulative sum."""
-    places = list(range(1, len(ratios) + 1))
-    series = [
-        Series("each component", places, (100 * ratios).tolist(), "bars"),
-        Series("all up to it", places, (100 * np.cumsum(ratios)).tolist(), "both", "second"),
-    ]
-    x, y = Axis("component", 0.4, len(ratios) + 0.6), Axis("explained", 0.0, 105.0, unit="%")
-    return Chart("Explained variance ratio of each component", x, y, series, wide=True, height=220)
+    return Table(["feature", *labels], rows)
 
 
 def moments(coreset: Any) -> tuple[FloatArray, FloatArray]:
@@ -93,7 +75,7 @@ def note_of_columns(n_columns: int) -> str:
     return f" The {MAX_COLUMNS} strongest of {n_columns:,} features are listed." if n_columns > MAX_COLUMNS else ""
 
 
-def dominance_warning(deviations: FloatArray, names: list[str]) -> str:
+def dominance_warning(deviations: FloatArray, names: Sequence[str]) -> str:
     """Return a warning if a few columns have nearly all of the variance, else an empty string.
 
     >>> dominance_warning(np.array([1000.0, 1.0, 2.0, 3.0]), ["price", "a", "b", "c"]).partition(".")[0]

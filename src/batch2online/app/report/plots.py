@@ -7,133 +7,82 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator, PercentFormatter
 
 from batch2online._types import FloatArray
-from batch2online.app.report.charts import Axis, truncated
+from batch2online.app.report.charts import N_GROUPS, Axis, Chart, Series, palette
 from batch2online.app.report.context import ReportContext, model_context
-from batch2online.app.report.figures import principal_components
+from batch2online.app.report.low_rank import explained_variance_chart
 from batch2online.app.report.model_figures import moments
+from batch2online.app.report.overview import coreset_chart, quality_chart
 from batch2online.app.report.regression import interval_widths
 from batch2online.headline import count_of
-from batch2online.numerics.distances import nearest
 
-MAX_BARS = 15
-INK, MUTED, LINE, ACCENT, SECOND = "#1b2430", "#5c6773", "#dfe3e8", "#1769aa", "#c2571a"
-_GROUPS = ("#1769aa", "#c2571a", "#2e7d4f", "#8a4fa3", "#b8860b", "#c2185b", "#00838f", "#6d4c41", "#5c6bc0", "#7a8b00")
-_MAP = LinearSegmentedColormap.from_list("signs", [SECOND, "white", ACCENT])
+MAX_FEATURES = 15
 
 
 def plot(model: Any, axes: Any = None) -> Any:
     """Draw coefficients, clusters or explained variance of a model; for other models their quality over time."""
     axes = plt.figure(figsize=(8, 4.5), layout="constrained").add_subplot() if axes is None else axes
-    context = model_context(model)
-    draw = {"OnlineRegression": _regression, "OnlineClassifier": _classifier, "OnlineClustering": _clusters}
-    draw |= {"OnlineLowRank": _shares}
-    axes.grid(visible=True, color=LINE, linewidth=0.8)
+    context, colours = model_context(model), palette()
+    axes.grid(visible=True, color=colours["line"], linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=MUTED)
+    axes.tick_params(length=0, colors=colours["muted"])
     for side in axes.spines.values():
         side.set_visible(False)
-    (draw.get(type(model).__name__, _quality) if model.has_model_ else _quality)(context, axes)
-    axes.xaxis.label.set_color(MUTED)
-    axes.yaxis.label.set_color(MUTED)
+    chart = model_chart(context)
+    if chart is not None:
+        chart.on_axes(axes)
+    for label in (axes.xaxis.label, axes.yaxis.label):
+        label.set_color(colours["muted"])
     line = context.headline
     title = line.verdict or line.measures or line.changes or "no model yet"
     about = f"{type(model).__name__}, {count_of(context.rows, 'row')}, {count_of(model.n_changes_, 'model change')}"
-    axes.set_title(f"{fill(title[:1].upper() + title[1:], 56)}\n", x=0, ha="left", color=INK, weight="bold", size=12)
-    axes.annotate(about, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", color=MUTED, size=10)
+    axes.set_title(
+        f"{fill(title[:1].upper() + title[1:], 56)}\n", x=0, ha="left", color=colours["ink"], weight="bold", size=12
+    )
+    place = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    axes.annotate(about, (0, 1), (0, 8), color=colours["muted"], size=10, **place)
     return axes
 
 
-def _regression(context: ReportContext, axes: Any) -> None:
-    coefficients, deviations = np.atleast_2d(context.model.coef_)[0], moments(context.model.coreset_)[1]
-    widths = interval_widths(context.model) if np.ndim(context.model.coef_) == 1 else None
-    _bars(context, axes, coefficients * deviations, None if widths is None else widths * deviations)
-    axes.set_xlabel("effect on the prediction of one standard deviation")
+def model_chart(context: ReportContext) -> Chart | None:
+    """Return the chart of a model; None before its quality is known."""
+    model, kind = context.model, type(context.model).__name__ if context.model.has_model_ else ""
+    if kind == "OnlineRegression":
+        return _effects_of_regression(context)
+    if kind == "OnlineClassifier":
+        effects = model.coef_ * moments(model.coreset_)[1]
+        what = "the log odds" if len(effects) == 1 else "the logit"
+        return _effects_chart(context, effects, list(map(str, model.classes_[-len(effects) :])), what)
+    if kind == "OnlineClustering":
+        return coreset_chart(model.coreset_, model.cluster_centers_)
+    if kind == "OnlineLowRank":
+        return explained_variance_chart(np.sort(model.explained_variance_ratio_)[::-1])
+    windows = model.window_metrics_
+    return quality_chart(windows, next(iter(windows[0]["metrics"]))) if windows else None
 
 
-def _classifier(context: ReportContext, axes: Any) -> None:
-    effects = context.model.coef_ * moments(context.model.coreset_)[1]
-    classes = context.model.classes_
-    if len(effects) == 1:
-        _bars(context, axes, effects[0])
-        axes.set_xlabel(f"effect on the log odds of {classes[-1]} of one standard deviation")
-        return
-    strongest = np.sort(np.argsort(-np.abs(effects).max(axis=0), kind="stable")[:MAX_BARS])
-    most = float(np.abs(effects).max()) or 1.0
-    image = axes.imshow(effects[:, strongest], cmap=_MAP, vmin=-most, vmax=most, aspect="auto")
-    axes.set_yticks(range(len(effects)), [truncated(str(label)) for label in classes[: len(effects)]])
-    axes.set_xticks(range(len(strongest)), [truncated(context.names[j]) for j in strongest], rotation=40, ha="right")
-    axes.grid(visible=False)
-    axes.figure.colorbar(image, ax=axes, label="effect of one standard deviation").outline.set_visible(False)
+def _effects_of_regression(context: ReportContext) -> Chart:
+    coefficients, deviations = np.atleast_2d(context.model.coef_), moments(context.model.coreset_)[1]
+    widths = interval_widths(context.model) if len(coefficients) == 1 and context.model.coef_.ndim == 1 else None
+    labels = [f"target {j}" for j in range(len(coefficients))] if len(coefficients) > 1 else ["coefficient"]
+    errors = None if widths is None else widths * deviations
+    return _effects_chart(context, coefficients * deviations, labels, "the prediction", errors)
 
 
-def _bars(context: ReportContext, axes: Any, effects: FloatArray, errors: FloatArray | None = None) -> None:
-    """Draw the strongest effects as bars, blue upwards and orange downwards, with intervals."""
-    order = np.argsort(-np.abs(effects), kind="stable")[:MAX_BARS][::-1]
-    colours = [ACCENT if effects[j] >= 0 else SECOND for j in order]
-    axes.barh([truncated(context.names[j]) for j in order], effects[order], color=colours, height=0.65)
+def _effects_chart(
+    context: ReportContext, effects: FloatArray, labels: list[str], what: str, errors: FloatArray | None = None
+) -> Chart:
+    """Draw the strongest effects as dots, one series for each row of effects, with intervals if there are errors."""
+    strongest = np.argsort(-np.abs(effects).max(axis=0), kind="stable")[:MAX_FEATURES][::-1]
+    places = list(range(len(strongest)))
+    x = f"effect on {what} of one standard deviation"
+    y = Axis.of_names("", [context.names[j] for j in strongest])
+    halves = np.zeros(len(strongest)) if errors is None else np.where(np.isfinite(errors), errors, 0.0)[strongest]
+    ends = np.array([effects[0, strongest] - halves, effects[0, strongest] + halves, np.full(len(halves), np.nan)])
+    series = [Series("", [0.0, 0.0], [y.low, y.high], "guide", "muted")]
     if errors is not None:
-        halves = np.where(np.isfinite(errors), errors, 0.0)[order]
-        axes.errorbar(effects[order], range(len(order)), xerr=halves, fmt="none", ecolor=INK, elinewidth=1.3, capsize=3)
-    axes.axvline(0, color=MUTED, linewidth=0.8)
-    axes.grid(visible=False, axis="y")
-    axes.tick_params(axis="y", colors=INK)
-    axes.margins(y=0.02)
-
-
-def _clusters(context: ReportContext, axes: Any) -> None:
-    coreset, centers = context.model.coreset_, context.model.cluster_centers_
-    mean, directions, share = principal_components(coreset.points, coreset.weights)
-    flat, marks = (coreset.points - mean) @ directions.T, (centers - mean) @ directions.T
-    labels = nearest(coreset.points, centers)[0]
-    sizes = np.bincount(labels, weights=coreset.weights, minlength=len(centers)) / coreset.weights.sum()
-    for j, (x, y) in enumerate(marks):
-        colour = _GROUPS[j % len(_GROUPS)]
-        axes.scatter(*flat[labels == j].T, s=12, color=colour, alpha=0.45, linewidths=0)
-        box = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": colour, "linewidth": 1.6}
-        axes.text(x, y, f"{j}: {sizes[j]:.0%}", ha="center", va="center", size=10, color=INK, bbox=box, zorder=5)
-    for name, values, axis in zip("xy", flat.T, (axes.xaxis, axes.yaxis), strict=True):
-        limits = Axis.of("", values)
-        axes.set(**{f"{name}lim": (limits.low, limits.high)})
-        axis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel(f"first principal component (both explain {share:.0%} of the variance)")
-    axes.set_ylabel("second principal component")
-
-
-def _shares(context: ReportContext, axes: Any) -> None:
-    shares = np.sort(context.model.explained_variance_ratio_)[::-1]
-    places = np.arange(1, len(shares) + 1)
-    drawn = axes.bar(places, shares, color=ACCENT, width=0.65, label="each component")
-    axes.plot(places, np.cumsum(shares), "o-", color=SECOND, label="all up to it")
-    if len(shares) <= MAX_BARS:
-        axes.bar_label(drawn, [f"{share:.1%}" for share in shares], padding=3, color=INK, size=9)
-    axes.set_ylim(0, 1.05)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.grid(visible=False, axis="x")
-    axes.set_xlabel("component")
-    axes.set_ylabel("explained variance")
-    axes.legend(frameon=False, labelcolor=INK, loc="best")
-
-
-def _quality(context: ReportContext, axes: Any) -> None:
-    """Draw a measure of quality over windows of rows beside the baseline, and where the model changed."""
-    windows = context.model.window_metrics_
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_xlabel("rows seen")
-    for event in context.model.changes_:
-        axes.axvline(event.at, color=MUTED, linewidth=0.6, alpha=0.5, zorder=1)
-    if not windows:
-        return
-    name, stops = next(iter(windows[0]["metrics"])), [window["stop"] for window in windows]
-    for which, colour, label in (("baseline", SECOND, "baseline"), ("metrics", ACCENT, "model")):
-        if name in windows[0][which]:
-            axes.plot(stops, [window[which][name] for window in windows], "o-", color=colour, label=label, markersize=4)
-    if name in ("accuracy", "error rate"):
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.3g} %"))
-    axes.set_ylabel(f"{name}, in windows of {count_of(windows[0]['rows'], 'row')}")
-    axes.plot([], [], color=MUTED, linewidth=0.6, label="model change")
-    axes.legend(frameon=False, labelcolor=INK, loc="best")
+        series.append(Series("", ends.T.ravel().tolist(), np.repeat(places, 3).tolist(), "line", "muted"))
+    for j, (label, values) in enumerate(zip(labels, effects, strict=True)):
+        series.append(Series(label, values[strongest].tolist(), places, "dots", f"group{j % N_GROUPS}"))
+    return Chart("Effects", Axis.of(x, [*ends[:2].ravel(), *effects[:, strongest].ravel(), 0.0]), y, series)

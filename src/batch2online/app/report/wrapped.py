@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.app.report import elements
-from batch2online.app.report.context import ReportContext, described
-from batch2online.app.report.model_figures import bar_table, response_chart
+from batch2online.app.report.charts import Axis, Chart, Series, truncated
+from batch2online.app.report.context import ReportContext, view_of
+from batch2online.app.report.elements import Part, Section
+from batch2online.app.report.model_figures import bar_table
 from batch2online.headline import number
 from batch2online.rows import Rows
 
@@ -20,16 +21,11 @@ MAX_ROWS = 2_000
 MAX_FEATURES, STEPS = 3, 15
 
 
-def describe(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, and what it has changed."""
-    return described(context, event)
-
-
-def section(context: ReportContext) -> str:
+def sections(context: ReportContext) -> list[Section]:
     """Return the importance of each feature, and the partial dependence on the most important ones."""
-    now = context.model._view()
+    now = view_of(context.model)
     if now.model is None:
-        return ""
+        return []
     coreset = now.coreset()
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
     flat = targets[:, None] if targets.ndim == 1 else targets
@@ -42,13 +38,12 @@ def section(context: ReportContext) -> str:
         "Correlated features can replace each other and then seem unimportant."
     )
     heads, values = ["feature", "importance", "increase of the mean loss"], [number(float(each)) for each in importance]
-    pictures = [bar_table(heads, list(groups), importance, [values])]
+    parts: list[Part] = [bar_table(heads, list(groups), importance, [values], wide=False)]
     fitted = now.model.model
     if now.n_targets and (hasattr(fitted, "predict_proba") or not hasattr(fitted, "classes_")):
-        pictures += [
-            _partial_dependence(context, now, rows, column) for column in _top_numbers(now, groups, importance)
-        ]
-    return elements.section("Feature importance", lead, elements.pair(*pictures))
+        tops = _top_numbers(now, groups, importance)
+        parts += [_partial_dependence(context, now, rows, column) for column in tops]
+    return [Section("Feature importance", lead, parts)]
 
 
 def permutation_importance(now: Any, rows: Rows, groups: Sequence[Sequence[int]]) -> FloatArray:
@@ -77,7 +72,7 @@ def _top_numbers(now: Any, groups: dict[str, list[int]], importance: FloatArray)
     return [column for _, column in sorted(found)[:MAX_FEATURES]]
 
 
-def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: int) -> str:
+def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: int) -> Chart:
     """Return the mean prediction if a column has the same value in all rows, for several values."""
     model, encoding = now.model.model, now.problem.encoding
     values = np.unique(np.quantile(rows.points[:, column], np.linspace(0.02, 0.98, STEPS), method="nearest"))
@@ -92,6 +87,7 @@ def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: in
     shown = values * context.scales[column] + context.means[column]
     is_class = hasattr(model, "predict_proba")
     what = f"probability of {context.model.classes_[-1]}" if is_class else context.target or "prediction"
-    picture = response_chart(context.names[column], shown, np.array(means), str(what))
-    name = context.names[column]
-    return elements.figure(picture, f"Partial dependence: mean prediction if {name} has this value in all rows.")
+    name, label = context.names[column], truncated(str(what), 28)
+    x, y = Axis.of(truncated(name, 36), shown), Axis.of(label, means)
+    note = f"Partial dependence: mean prediction if {name} has this value in all rows."
+    return Chart(f"Mean prediction over {name}", x, y, [Series(label, shown.tolist(), means, "both")], note)

@@ -5,28 +5,40 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from batch2online.app import web
+from batch2online.app.report.charts import Axis, Chart, Series, style
 from batch2online.app.serve.models import ModelFolder, ServedModel
 
 _SECONDS = 1.0
 """Time between two events of one model."""
+
+MAX_SECONDS, MAX_POINTS = 600, 60
+"""What the charts show: events since the page was opened, and points drawn of them."""
+
+
+class Sample(NamedTuple):
+    """What the charts show of a model at one time, in seconds."""
+
+    time: float
+    rate: float
+    ratio: float | None
 
 
 @cache
 def _page() -> tuple[str, str]:
     """Return the page with its scripts and styles inside, and the policy that allows these alone."""
     html = files("batch2online.app.serve").joinpath("live.html").read_text(encoding="utf-8")
-    for name in ("uplot.js", "uplot.css"):
-        html = html.replace(f"/*{name}*/", web.asset(name))
+    html = html.replace("/*charts.css*/", style())
     return html, web.policy(html, connect="'self'") + "; frame-ancestors 'none'"
 
 
@@ -56,9 +68,11 @@ async def _stream(
     models: ModelFolder, stop: asyncio.Event, request: Request, seen: dict[str, int]
 ) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
+    histories: dict[str, deque[Sample]] = {}
     while not stop.is_set() and not await request.is_disconnected():
         for model in models:
-            figures = await asyncio.to_thread(_figures, model, seen.get(model.name, 0))
+            history = histories.setdefault(model.name, deque(maxlen=MAX_SECONDS))
+            figures = await asyncio.to_thread(_figures, model, seen.get(model.name, 0), history)
             if figures["changes"]:
                 seen[model.name] = figures["changes"][-1]["at"]
             ident = ",".join(f"{name}:{rows}" for name, rows in sorted(seen.items()))
@@ -69,8 +83,8 @@ async def _stream(
             continue
 
 
-def _figures(model: ServedModel, since: int) -> dict[str, Any]:
-    """Return what the page shows of a model."""
+def _figures(model: ServedModel, since: int, history: deque[Sample]) -> dict[str, Any]:
+    """Return what the page shows of a model; its charts are those of the samples so far."""
     found: dict[str, Any] = {
         "model": model.name,
         "task": model.settings["task"],
@@ -91,6 +105,21 @@ def _figures(model: ServedModel, since: int) -> dict[str, Any]:
         found["order"] = _finite(order.evidence)
         found["alarm"] = order.alarm
         found["weights"] = _shown_parameters(estimator)
+    history.append(Sample(found["time"], found["rate"], found.get("ratio")))
+    found["charts"] = charts(history)
+    return found
+
+
+def charts(history: Sequence[Sample]) -> dict[str, str]:
+    """Return the last minutes of a model as SVG: rows a second, and the loss relative to hindsight."""
+    every = -(-len(history) // MAX_POINTS)
+    drawn = list(history)[::-every][::-1]
+    times = [sample.time - drawn[-1].time for sample in drawn]
+    x, found = Axis("time", min(times[0], -1.0), 0.0, unit="s"), {}
+    for name, label, colour in (("rate", "rows a second", "accent"), ("ratio", "loss / optimum", "second")):
+        values = [math.nan if value is None else value for value in (getattr(sample, name) for sample in drawn)]
+        y = Axis.of(label, values, zero=name == "rate")
+        found[name] = Chart(label, x, y, [Series(label, times, values, "line", colour)], height=190).svg()
     return found
 
 
