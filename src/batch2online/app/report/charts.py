@@ -229,11 +229,11 @@ class Chart:
                 kinds = {"line": "-", "both": "o-", "guide": "--", "dots": "o"}
                 width = 1 if each.draw == "guide" else 2
                 axes.plot(each.x, each.y, kinds[each.draw], markersize=4, linewidth=width, **look)
-        for axis, own, name in ((axes.xaxis, self.x, "x"), (axes.yaxis, self.y, "y")):
+        for axis, own, name, about in ((axes.xaxis, self.x, "x", 5 + 4 * self.wide), (axes.yaxis, self.y, "y", 5)):
             options = {"linear_width": _LINEAR_UP_TO} if own.scale == "asinh" else {}
             getattr(axes, f"set_{name}scale")(own.scale, **options)
             axes.set(**{f"{name}label": own.label, f"{name}lim": (own.low, own.high)})
-            axis.set_ticks(own.ticks())
+            axis.set_ticks(own.ticks(about))
             axis.set_ticks([], minor=True)
             axis.set_major_formatter(own.shown)
         if self._legend():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from textwrap import fill
 from typing import Any
 
@@ -58,8 +60,16 @@ def model_chart(context: ReportContext) -> Chart | None:
         return coreset_chart(model.coreset_, model.cluster_centers_)
     if kind == "OnlineLowRank":
         return explained_variance_chart(np.sort(model.explained_variance_ratio_)[::-1])
+    return _quality_over_changes(model) if model.window_metrics_ else None
+
+
+def _quality_over_changes(model: Any) -> Chart:
+    """Draw the first measure of quality over windows of rows, and a vertical line at each change of the model."""
     windows = model.window_metrics_
-    return quality_chart(windows, next(iter(windows[0]["metrics"]))) if windows else None
+    chart = quality_chart(windows, next(iter(windows[0]["metrics"])))
+    at = [place for event in model.changes_ for place in (event.at, event.at, math.nan)]
+    changes = Series("model change", at, [chart.y.low, chart.y.high, math.nan] * len(model.changes_), "guide", "muted")
+    return replace(chart, series=[changes, *chart.series])
 
 
 def _effects_of_regression(context: ReportContext) -> Chart:
