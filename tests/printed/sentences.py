@@ -81,6 +81,17 @@ def dominant(replay):
     return out
 
 
+def better_than_guessing(replay):
+    """Return whether errors are below those of the most frequent class by two standard errors; None if that is unsure."""
+    if replay.case.kind != "classes":
+        return None
+    error, guess = 1 - expected.measures(replay)["accuracy"], scaled(expected.baseline(replay)["accuracy"], -1, 1)
+    found = [
+        error < e - 2 * math.sqrt((error * (1 - error) + e * (1 - e)) / len(replay.w)) for e in (guess.low, guess.high)
+    ]
+    return found[0] if found[0] == found[1] else None
+
+
 def headline(replay, regret):
     """Return the phrases of the first lines; ``regret`` has the ratios that are said."""
     kind, n, found, base = replay.case.kind, len(replay.w), expected.measures(replay), expected.baseline(replay)
