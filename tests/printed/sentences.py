@@ -5,6 +5,8 @@ In a pattern ``#`` is a number with fixed decimals, ``~`` one of four significan
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from printed import expected, recompute
@@ -82,7 +84,7 @@ def dominant(replay):
 
 
 def better_than_guessing(replay):
-    """Return whether errors are below those of the most frequent class by two standard errors; None if that is unsure."""
+    """Return whether errors are fewer than those of the most frequent class, by two standard errors."""
     if replay.case.kind != "classes":
         return None
     error, guess = 1 - expected.measures(replay)["accuracy"], scaled(expected.baseline(replay)["accuracy"], -1, 1)
