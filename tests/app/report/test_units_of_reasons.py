@@ -42,7 +42,11 @@ def test_coefficients_and_predictions_of_diamonds(tmp_path):
     X, y = table[columns].to_numpy(), table["price"].to_numpy()
     fits, scales = {at: LinearRegression().fit(X[:at], y[:at]) for at in lines}, X.std(axis=0)
     units = {"carat": "US dollars per carat", "x": "US dollars per mm", "depth": "US dollars per %"}
-    assert result["in_units"]["units"] == units
+    found, last = result["in_units"], fits[max(fits)]
+    assert found["units"] == units
+    assert [found["intercept"], *map(found["coefficients"].get, columns)] == pytest.approx(
+        [last.intercept_, *last.coef_], rel=1e-6
+    )
     n_seen = 0
     for before, at in pairwise(at for at in lines if at >= 160):  # earlier fits of few rows are shrunk
         old, new, text = fits[before], fits[at], lines[at]["explanation"]
