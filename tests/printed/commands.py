@@ -120,12 +120,13 @@ class Table:
             model["explained_variance_ratio"] = expected.attributes(found)["explained_variance_ratio_"]
         error = {"error": Between(0, 0.2)} if case.kind not in ("clusters", "subspace") and not case.wraps else {}
         out = {
-            "rows": n, "rows_dropped": 0, "loss": regret["loss"], "optimum": regret["optimum"], "ratio": regret["ratio"],
-            "regret": regret["loss"] - printed["optimum"],
+            "rows": n, "rows_dropped": 0, "loss": regret["loss"], "optimum": regret["optimum"],
+            "ratio": regret["ratio"], "regret": regret["loss"] - printed["optimum"],
             "optimum_error": 0.0, "optimum_interval": regret["optimum_interval"], "metrics": measures,
             "baseline_metrics": expected.baseline(found), "window_metrics": expected.windows(found), "metrics_rows": n,
             "recent_metrics_rows": 0, "last_model": {"cost": cost, "ratio": at_least_optimal} | error | model,
-            "in_units": self.in_units(), "changes": len(versions) - 1, "last_change": versions[-1][0] if len(versions) > 1 else math.nan,
+            "in_units": self.in_units(), "changes": len(versions) - 1,
+            "last_change": versions[-1][0] if len(versions) > 1 else math.nan,
             "coreset_size": Between(1, n), "curve": self.curve(printed["curve"]), "preparation": self.preparation(),
         }  # fmt: skip
         out |= {"AUC_error": Between(0, 0.1)} if "AUC" in measures else {}
@@ -142,8 +143,10 @@ class Table:
     def phrases(self, regret):
         """Return the phrases of the headline, of titles and of columns."""
         columns, k = self.X.shape[1], self.case.k
-        titles = {f"{before} # {what}": [columns] for before in ("on", "of", "in") for what in ("features", "columns")} | {
-            "(z = #)": [2], "rank-#": [k], "# clusters": [k], "~ quantile regression": [0.8], "# rows from": [len(self.rows)],
+        titles = {f"{before} # {what}": [columns] for before in ("on", "of", "in")
+                  for what in ("features", "columns")} | {
+            "(z = #)": [2], "rank-#": [k], "# clusters": [k], "~ quantile regression": [0.8],
+            "# rows from": [len(self.rows)],
         }  # fmt: skip
         return sentences.headline(self.replay, regret) | titles
 
@@ -171,7 +174,8 @@ class Table:
     def shown(self, printed, run):
         """Return what ``show --json`` should print: what ``run`` does, and the changes."""
         document = self.document(run)
-        names = ("rows", "rows_with_most_of_the_loss", "loss", "optimum", "ratio", "regret", "metrics", "baseline_metrics", "window_metrics", "AUC_error",
+        names = ("rows", "rows_with_most_of_the_loss", "loss", "optimum", "ratio", "regret", "metrics",
+                 "baseline_metrics", "window_metrics", "AUC_error",
                  "metrics_rows", "recent_metrics_rows", "coreset_size", "in_units")  # fmt: skip
         out = {name: document[name] for name in names if name in document}
         last = dict(document["last_model"])
@@ -184,9 +188,12 @@ class Table:
         regret = self.regret(run["optimum"])
         out = self.phrases(regret) | {
             "# at # rows/s": [n, Between(1, 1e6)], "final model loss # times the optimum, on all rows": [last],
-            "current model loss # times the optimum, on all rows": [last], "rows seen #": [n], "regret ~, on": [run["regret"]],
-            "online loss ~, # times the optimum, on all rows": [regret["loss"], regret["ratio"]], "online loss ~,": [regret["loss"]],
-            "coreset # rows, #% of all": [rows, 100 * rows / n], "coreset # rows": [rows], "features #:": [self.X.shape[1]],
+            "current model loss # times the optimum, on all rows": [last], "rows seen #": [n],
+            "regret ~, on": [run["regret"]],
+            "online loss ~, # times the optimum, on all rows": [regret["loss"], regret["ratio"]],
+            "online loss ~,": [regret["loss"]],
+            "coreset # rows, #% of all": [rows, 100 * rows / n], "coreset # rows": [rows],
+            "features #:": [self.X.shape[1]],
         }  # fmt: skip
         units = run["in_units"]
         columns = [units["coefficients"]] if "coefficients" in units else [

@@ -132,7 +132,7 @@ def share(inside, of, w):
 
 
 def log_odds(coefficients, classes, name):
-    """Return the coefficients of a class: of two, those of the last, or with the other sign; a class unknown has none."""
+    """Return the coefficients of a class: of two, of the last, or with the other sign; an unknown one has none."""
     if name not in classes:
         return np.zeros(coefficients.shape[1])
     if len(coefficients) == 1:
@@ -201,10 +201,8 @@ def seeds(X, w, k, draws=200):
     """Return the range of mean distances, and of mean squares, to the seeds that k-means++ draws."""
     found = [kmeans_plusplus(X, k, sample_weight=w, random_state=seed)[0] for seed in range(draws)]
     nearest = [np.sqrt(((X[:, None] - centers) ** 2).sum(2).min(1)) for centers in found]
-    return [
-        (min(values), max(values))
-        for values in zip(*((np.average(d, weights=w), np.average(d**2, weights=w)) for d in nearest))
-    ]
+    means = [[np.average(d**power, weights=w) for d in nearest] for power in (1, 2)]
+    return [(min(values), max(values)) for values in means]
 
 
 def change(kind, old, new, at, y, w, rest):

@@ -5,6 +5,8 @@ In a pattern ``#`` is a number with fixed decimals, ``~`` one of four significan
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from printed import expected, recompute
@@ -79,6 +81,17 @@ def dominant(replay):
             *ids,
         ]
     return out
+
+
+def better_than_guessing(replay):
+    """Return whether errors are fewer than those of the most frequent class, by two standard errors."""
+    if replay.case.kind != "classes":
+        return None
+    error, guess = 1 - expected.measures(replay)["accuracy"], scaled(expected.baseline(replay)["accuracy"], -1, 1)
+    found = [
+        error < e - 2 * math.sqrt((error * (1 - error) + e * (1 - e)) / len(replay.w)) for e in (guess.low, guess.high)
+    ]
+    return found[0] if found[0] == found[1] else None
 
 
 def headline(replay, regret):

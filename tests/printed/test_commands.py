@@ -69,7 +69,7 @@ def wrong(name, seed, folder, prints):
         prints("show", state, "--json", "--changes", 99, *trust),
         prints("show", state, "--changes", 99, *trust),
     )
-    numbers, facts = table.changes(shown["changes"])
+    _, facts = table.changes(shown["changes"])
     places = {rf"changes\[{i}\]": each for i, each in enumerate(facts)}
     ignored = rf"{ECHO}|files.*|model|changes\[\d+\]\.(coefficient_classes|seconds|gain|comparison).*"
     out += net.complaints(shown, table.shown(shown, result), phrases | places, ignored)
