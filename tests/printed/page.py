@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 
@@ -75,18 +74,8 @@ class Page(HTMLParser):
 def chart(elements):
     """Return the title, the axes and the series of a chart. Nothing else knows how charts are drawn.
 
-    Points are those of JSON beside the chart, or are read from the tips of its points: "label 1.5 unit, rows seen 64".
-    Tips that are sentences have no points.
+    Points are read from their tips: "label 1.5 unit, rows seen 64". Tips that are sentences have no points.
     """
-    for tag, _, text in elements:
-        if tag == "script":
-            found = json.loads(text)
-            series = [
-                {"label": each["label"], "tips": each.get("tips", []),
-                 "points": [*zip(each.get("x", found["x"]), each["y"], strict=True)]} for each in found["series"]
-            ]  # fmt: skip
-            axes = {name: (axis["label"], axis["unit"]) for name, axis in found["axes"].items()}
-            return {"title": found["title"], "axes": axes, "series": series}
     title = next((attributes["aria-label"] for _, attributes, _ in elements if "aria-label" in attributes), "")
     ticks = [text.strip() for tag, _, text in elements if tag == "text"]
     labels = [text for text in ticks if not re.search(r"\d|●", text)]

@@ -13,7 +13,8 @@ import batch2online
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.run.state import checksum
-from batch2online.app.report.classification import classified_coreset, reliability
+from batch2online.app.report.classification import classified_coreset
+from batch2online.app.report.model_figures import binned_means
 
 LABELS = {"text": ["on time", "late, very", "<b>"], "numbers": [7, -1, 3]}
 
@@ -145,7 +146,7 @@ def test_the_report_tells_of_classes(stream, tmp_path, capsys):
 
 def test_reliability_is_by_weight():
     claimed, is_so = np.array([0.2, 0.2, 0.8, 0.8]), np.array([True, False, True, True])
-    means, shares = reliability(claimed, is_so, np.array([1.0, 9.0, 5.0, 5.0]))
+    means, shares = binned_means(claimed, is_so, np.array([1.0, 9.0, 5.0, 5.0]))
     assert means.max() == pytest.approx(0.8)
     assert (means[0], shares[0]) == (pytest.approx(0.2), 1.0)
     assert shares[1] == 0.0
@@ -157,8 +158,8 @@ def test_reliability_does_not_depend_on_the_order_of_rows():
     claimed, weights = rng.uniform(size=400), rng.uniform(0.5, 3, size=400)
     is_so = claimed > 0.55
     order = np.argsort(claimed)
-    expected = reliability(claimed[order], is_so[order], weights[order])
-    np.testing.assert_allclose(reliability(claimed, is_so, weights), expected, rtol=1e-12)
+    expected = binned_means(claimed[order], is_so[order], weights[order])
+    np.testing.assert_allclose(binned_means(claimed, is_so, weights), expected, rtol=1e-12)
     means, shares = expected
     assert (np.diff(means) > 0).all()
     assert (shares[0], shares[-1]) == (0.0, 1.0)

@@ -107,8 +107,6 @@ def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
     sums = X @ model.coef_ + model.intercept_
     share = float(np.mean(y <= (np.exp(sums) if loss in ("poisson", "gamma") else sums)))
     assert below(found) == pytest.approx(share, abs=0.005)
-    assert len(found.binned()) == 10
-    assert sum(len(each.targets) for each in found.binned()) == 442
     if loss in ("quantile", "absolute", "huber"):
         assert f"{share:.1%}".replace("%", " %") in page
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,12 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from batch2online import OnlineClassifier, OnlineClustering, OnlineLowRank
+from batch2online import OnlineClustering, OnlineLowRank
 from batch2online.app.report import classification, clustering, context, model_figures, overview, regression
 from batch2online.app.report.classification import ClassifiedRows
 from batch2online.app.report.context import ReportContext, RunTime
 from batch2online.app.report.regression import PredictedRows
-from batch2online.headline import number
 
 RNG = np.random.default_rng(0)
 
@@ -46,30 +44,12 @@ def test_the_share_found_is_that_of_the_true_class():
         assert re.search(rf"<tr><td>{label}<.*?{100 * recall:.1f} %</td></tr>", text)
 
 
-def test_what_is_claimed_of_two_classes_is_the_second():
-    found = classified(2)
-    probability, is_true = found.positives
-    np.testing.assert_array_equal(probability, found.probabilities[:, 1])
-    np.testing.assert_array_equal(is_true, found.truth == 1)
-
-
 def test_reliability_pairs_each_probability_with_its_outcome():
     claimed = RNG.permutation(np.repeat([0.1, 0.9], 50))
     weights = RNG.uniform(1, 2, size=100)
-    mean, share = classification.reliability(claimed, claimed > 0.5, weights)
+    mean, share = model_figures.binned_means(claimed, claimed > 0.5, weights)
     np.testing.assert_allclose(mean[[0, -1]], [0.1, 0.9])
     np.testing.assert_allclose(share[[0, -1]], [0.0, 1.0])
-
-
-def test_the_intercept_of_a_classifier_is_in_original_units():
-    X = RNG.normal(size=(400, 2))
-    model = OnlineClassifier(random_state=0).fit(X, X[:, 0] + RNG.normal(size=400) > 0)
-    plain = context.model_context(model)
-    means, scales = np.array([10.0, -3.0]), np.array([2.0, 5.0])
-    shown = context.ReportContext(model, "", "", plain.names, None, means, scales)
-    expected = model.intercept_[0] - model.coef_[0] / scales @ means
-    listed = classification.coefficients_section(shown, ["False", "True"]).html()
-    assert f'<td>intercept</td><td></td><td class="number">{number(float(expected))}</td>' in listed
 
 
 def numbers(n=300):
@@ -91,10 +71,10 @@ def test_quantiles_of_residuals_are_by_weight():
 
 def test_bins_hold_equal_weight_in_the_order_of_predictions():
     found = numbers(4000)._replace(weights=np.linspace(1.0, 9.0, 4000))
-    bins = found.binned()
-    assert len(bins) == 10
-    np.testing.assert_allclose([each.weights.sum() for each in bins], found.weights.sum() / 10, rtol=0.01)
-    assert all(a.predicted.max() <= b.predicted.min() for a, b in itertools.pairwise(bins))
+    bins = model_figures.equal_weight_bins(found.weights)
+    assert np.unique(bins).tolist() == list(range(10))
+    assert (np.diff(bins) >= 0).all()
+    np.testing.assert_allclose(np.bincount(bins, found.weights), found.weights.sum() / 10, rtol=0.01)
 
 
 def test_spreads_are_by_weight():
@@ -117,16 +97,6 @@ def test_the_strongest_coefficients_come_first_whatever_their_sign():
     table = model_figures.bar_table(["feature", "effect"], ["weak", "strong"], np.array([1.0, -9.0])).html()
     assert table.index("strong") < table.index("weak")
     assert re.search(r'x="-100.0" width="100.0"', table)
-
-
-def test_the_roc_curve_is_that_of_scikit_learn():
-    from sklearn.metrics import roc_auc_score, roc_curve
-
-    claimed, is_true, weights = RNG.uniform(size=300).round(1), RNG.uniform(size=300) < 0.3, RNG.uniform(1, 9, size=300)
-    false, true, area = classification.roc(claimed, is_true, weights)
-    expected = roc_curve(is_true, claimed, sample_weight=weights, drop_intermediate=False)
-    np.testing.assert_allclose([false, true], expected[:2])
-    assert area == pytest.approx(roc_auc_score(is_true, claimed, sample_weight=weights))
 
 
 def weighted_clusters():
@@ -154,14 +124,6 @@ def test_typical_rows_are_nearest_to_the_center_and_traits_have_their_side():
         ids = [int(cell.replace(",", "")) for cell in re.findall(r'<tr><td class="number">([\d,]+)</td>', card)]
         assert ids == coreset.ids[np.argsort(distances, kind="stable")[:3]].tolist()
         assert f"x1 {'high' if centers[j][0] > 20 else 'low'}: " in card
-
-
-def test_means_of_inputs_are_in_original_units(tmp_path):
-    X = RNG.normal(size=(300, 1))
-    model = OnlineClustering(1, random_state=0).fit(X)
-    shown = context.ReportContext(model, "", "", ["a"], None, np.array([1000.0]), np.array([1.0]))
-    mean = 1000 + np.average(model.coreset_.points[:, 0], weights=model.coreset_.weights)
-    assert number(float(mean)) in overview.data_section(shown).html()
 
 
 def test_a_long_run_is_told_in_minutes():

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from batch2online._types import FloatArray
 from batch2online.app.report.formatting import visible
 
 N_GROUPS = 10
@@ -169,7 +168,7 @@ class Chart:
         """Return the chart for a notebook, with its style."""
         width = 1040 if self.wide else 520
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {self.height}" width="{width}">'
-        return f"{head}<style>{style()}</style>{self.svg()}</svg>"
+        return f"{head}<style>{asset('charts.css')}</style>{self.svg()}</svg>"
 
     def _drawn(self, each: Series, height: int) -> Iterator[str]:
         """Yield a series as a line and as points with tooltips."""
@@ -242,19 +241,14 @@ class Chart:
 
 
 @cache
-def style() -> str:
-    """Return the style sheet of charts."""
-    return files("batch2online.app.report").joinpath("charts.css").read_text(encoding="utf-8")
+def asset(name: str) -> str:
+    """Return a file of this folder: the style of charts, or style, script and template of the page."""
+    return files("batch2online.app.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def palette() -> dict[str, str]:
     """Return the colours of the light theme by name."""
-    return dict(reversed(re.findall(r"--(\w+): (#\w+)", style())))
-
-
-def scatter(label: str, points: FloatArray, draw: Draw, colour: str, tips: Sequence[str]) -> Series:
-    """Return the rows of an array of two columns as points."""
-    return Series(label, points[:, 0].tolist(), points[:, 1].tolist(), draw, colour, tips)
+    return dict(reversed(re.findall(r"--(\w+): (#\w+)", asset("charts.css"))))
 
 
 def diagonal(low: float, high: float) -> Series:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import auc, roc_curve
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.app.report.charts import Axis, Chart, Series, diagonal, truncated
 from batch2online.app.report.context import ReportContext
 from batch2online.app.report.elements import Part, Section, Table
 from batch2online.app.report.model_figures import (
-    N_BINS,
     bar_table,
-    equal_weight_bins,
+    binned_means,
     matrix_table,
     moments,
     note_of_columns,
@@ -95,18 +95,8 @@ def confusion_table(rows: ClassifiedRows, target: str | None) -> Table:
     return Table([first, *(f"predicted {label}" for label in labels), "recall"], lines)
 
 
-def reliability(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean probability and fraction of positives in bins of equal weight."""
-    order = np.argsort(probability, kind="stable")
-    bins = equal_weight_bins(weights[order])
-    total = np.bincount(bins, weights[order], N_BINS)
-    kept = total > 0
-    sums = [np.bincount(bins, weights[order] * each[order], N_BINS)[kept] for each in (probability, is_true)]
-    return sums[0] / total[kept], sums[1] / total[kept]
-
-
 def _reliability_chart(rows: ClassifiedRows, wide: bool) -> Chart:
-    mean, fraction = reliability(*rows.positives, rows.weights)
+    mean, fraction = binned_means(*rows.positives, rows.weights)
     x, y = Axis("mean predicted probability", -0.02, 1.02), Axis("fraction of positives", -0.02, 1.02)
     drawn = Series("fraction of positives", mean.tolist(), fraction.tolist(), "both")
     what = f"of {rows.labels[1]}" if len(rows.labels) == 2 else "of the predicted class"
@@ -114,23 +104,12 @@ def _reliability_chart(rows: ClassifiedRows, wide: bool) -> Chart:
     return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal(0, 1)], note, wide, height=300)
 
 
-def roc(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return false and true positive rates over all thresholds, and the area under their curve.
-
-    >>> roc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]), np.ones(4))
-    (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]), 0.875)
-    """
-    order = np.argsort(-probability, kind="stable")
-    ends = np.flatnonzero(np.diff(probability[order], append=np.nan))  # rows of equal probability share a threshold
-    rates = []
-    for each in (~is_true, is_true):
-        sums = np.cumsum(weights[order] * each[order])
-        rates.append(np.r_[0.0, sums[ends] / sums[-1]])
-    return rates[0], rates[1], float(np.trapezoid(rates[1], rates[0]))
-
-
 def _roc_chart(rows: ClassifiedRows) -> Chart:
-    false_positive, true_positive, area = roc(*rows.positives, rows.weights)
+    probability, is_true = rows.positives
+    false_positive, true_positive, _ = roc_curve(
+        is_true, probability, sample_weight=rows.weights, drop_intermediate=False
+    )
+    area = auc(false_positive, true_positive)
     some = np.unique(np.linspace(0, len(false_positive) - 1, MAX_THRESHOLDS).astype(int))
     x, y = Axis("false positive rate", -0.02, 1.02), Axis("true positive rate", -0.02, 1.02)
     curve = Series("true positive rate", false_positive[some].tolist(), true_positive[some].tolist())

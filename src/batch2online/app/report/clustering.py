@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.app.report.charts import N_GROUPS
 from batch2online.app.report.context import ReportContext
-from batch2online.app.report.elements import Card, Note, Part, Section, Table
+from batch2online.app.report.elements import Part, Section, Table, escape, note
 from batch2online.app.report.formatting import reason
 from batch2online.app.report.model_figures import dominance_warning, matrix_table, moments, note_of_columns
 from batch2online.headline import count_of, number
@@ -49,18 +50,20 @@ def sections(context: ReportContext) -> list[Section]:
     shares = sizes / (sizes.sum() or 1.0)
     largest = np.argsort(-sizes, kind="stable")[:MAX_CARDS]
     lead = f"{count_of(len(centers), 'cluster')}, largest first, with their most distinctive features and nearest rows."
-    note = "Centers in standard deviations from the mean of all rows: blue is above, orange below."
+    cards = [_card(context, int(j), float(shares[j]), scaled[j], mean, labels) for j in largest]
+    about = "Centers in standard deviations from the mean of all rows: blue is above, orange below."
     heads = [f"{j}: {share:.0%}" for j, share in enumerate(shares)]
     parts: list[Part] = [
-        Note(dominance_warning(deviations, names), "warning"),
-        *(_card(context, int(j), float(shares[j]), scaled[j], mean, labels) for j in largest),
-        Note(note + note_of_columns(len(names))),
+        note(dominance_warning(deviations, names), "warning"),
+        f'<div class="cards">{"".join(cards)}</div>',
+        note(about + note_of_columns(len(names))),
         matrix_table(heads, names, scaled),
     ]
     return [Section("Clusters", lead, parts)]
 
 
-def _card(context: ReportContext, j: int, share: float, scaled: FloatArray, mean: FloatArray, labels: IntArray) -> Card:
+def _card(context: ReportContext, j: int, share: float, scaled: FloatArray, mean: FloatArray, labels: IntArray) -> str:
+    """Return size, most distinctive features, nearest rows, center and history of a cluster."""
     columns = np.argsort(-np.abs(scaled), kind="stable")[:N_FEATURES].tolist()
     center = context.original(context.model.cluster_centers_)[j]
     values = [context.format_value(c, float(value)) for c, value in enumerate(center)]
@@ -69,9 +72,16 @@ def _card(context: ReportContext, j: int, share: float, scaled: FloatArray, mean
         f"{context.names[c]} {'high' if scaled[c] >= 0 else 'low'}: {values[c]} (all rows: {number(float(usual[c]))})"
         for c in columns
     ]
-    size = f"about {round(share * context.rows):,} rows, {share:.1%}"
-    rest = Table((), list(zip(context.names, values, strict=True)))
-    return Card(j, size, features, _nearest_rows(context, j, columns, labels), rest, _history(context, j))
+    items = "".join(f"<li>{escape(each)}</li>" for each in features)
+    nearest_rows = _nearest_rows(context, j, columns, labels)
+    typical = f'<div class="typical">{nearest_rows.plain()}</div>' if nearest_rows.rows else ""
+    rest = Table((), list(zip(context.names, values, strict=True))).plain()
+    return (
+        f'<div class="cluster"><h3><i class="group{j % N_GROUPS}"></i>Cluster {j}</h3>'
+        f"<p>about {round(share * context.rows):,} rows, {share:.1%}</p><ul>{items}</ul>{typical}"
+        f'<details><summary>Center</summary><div class="tall">{rest}</div></details>'
+        f'<p class="fate">{escape(_history(context, j))}</p></div>'
+    )
 
 
 def _nearest_rows(context: ReportContext, j: int, columns: list[int], labels: IntArray) -> Table:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 
-from batch2online.app.report.charts import N_GROUPS, Chart
+from batch2online.app.report.charts import Chart
 from batch2online.app.report.formatting import visible
 
 TOOLTIPS = {
@@ -145,65 +145,18 @@ def _cell(cell: Cell, kind: str, most: float, is_signed: bool, tag: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Card:
-    """A card of a cluster: its number, size, features, nearest rows, center and history."""
-
-    number: int
-    size: str
-    features: Sequence[str]
-    nearest: Table
-    center: Table
-    history: str
-
-    def html(self) -> str:
-        """Return the card, marked with the colour of the cluster."""
-        features = "".join(f"<li>{escape(each)}</li>" for each in self.features)
-        nearest = f'<div class="typical">{self.nearest.plain()}</div>' if self.nearest.rows else ""
-        return (
-            f'<div class="cluster"><h3><i class="group{self.number % N_GROUPS}"></i>Cluster {self.number}</h3>'
-            f"<p>{escape(self.size)}</p><ul>{features}</ul>{nearest}"
-            f'<details><summary>Center</summary><div class="tall">{self.center.plain()}</div></details>'
-            f'<p class="fate">{escape(self.history)}</p></div>'
-        )
+Part = Chart | Table | str
+"""A part of a section; a string is HTML."""
 
 
-@dataclass(frozen=True)
-class Note:
-    """A sentence between figures and tables, or a warning."""
-
-    sentence: str
-    kind: str = "note"
-
-    def html(self) -> str:
-        """Return the paragraph; nothing if the sentence is empty."""
-        return f'<p class="{self.kind}">{with_tooltips(self.sentence)}</p>' if self.sentence else ""
+def note(sentence: str, kind: str = "note") -> str:
+    """Return a sentence between figures and tables, or a warning; nothing if it is empty."""
+    return f'<p class="{kind}">{with_tooltips(sentence)}</p>' if sentence else ""
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command as it was typed."""
-
-    text: str
-
-    def html(self) -> str:
-        """Return the command in a card."""
-        return f'<div class="card"><pre>{escape(self.text)}</pre></div>'
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Parts that are shown when their title is opened."""
-
-    title: str
-    parts: Sequence[Part]
-
-    def html(self) -> str:
-        """Return the folded parts."""
-        return f"<details><summary>{escape(self.title)}</summary>{_parts(self.parts)}</details>"
-
-
-Part = Chart | Table | Card | Note | Command | Fold
+def fold(title: str, *parts: Part) -> str:
+    """Return parts that are shown when their title is opened."""
+    return f"<details><summary>{escape(title)}</summary>{_parts(parts)}</details>"
 
 
 @dataclass(frozen=True)
@@ -212,7 +165,7 @@ class Section:
 
     title: str
     lead: str
-    parts: Sequence[Part] = field(default=())
+    parts: Sequence[Part] = ()
 
     def html(self) -> str:
         """Return the section."""
@@ -221,19 +174,16 @@ class Section:
 
 
 def _parts(parts: Sequence[Part]) -> str:
-    """Return parts below each other; cards, and charts and tables that are not wide, stand side by side."""
+    """Return parts below each other; charts and tables that are not wide stand side by side."""
     found = []
-    for kind, group in groupby(parts, _layout):
-        shown = [_figure(part) if isinstance(part, Chart) else part.html() for part in group]
-        beside = kind == "cards" or (kind == "pair" and len(shown) > 1)
-        found.append(f'<div class="{kind}">{"".join(shown)}</div>' if beside else "".join(shown))
+    for is_wide, group in groupby(parts, lambda part: isinstance(part, str) or part.wide):
+        shown = [
+            _figure(part) if isinstance(part, Chart) else part if isinstance(part, str) else part.html()
+            for part in group
+        ]
+        together = "".join(shown)
+        found.append(together if is_wide or len(shown) == 1 else f'<div class="pair">{together}</div>')
     return "".join(found)
-
-
-def _layout(part: Part) -> str:
-    if isinstance(part, Card):
-        return "cards"
-    return "pair" if isinstance(part, Chart | Table) and not part.wide else ""
 
 
 def _figure(chart: Chart) -> str:

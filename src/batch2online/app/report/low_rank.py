@@ -9,7 +9,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.app.report.charts import Axis, Chart, Series
 from batch2online.app.report.context import ReportContext
-from batch2online.app.report.elements import Note, Part, Section
+from batch2online.app.report.elements import Part, Section, note
 from batch2online.app.report.formatting import reason
 from batch2online.app.report.model_figures import dominance_warning, matrix_table, moments, note_of_columns
 from batch2online.results import ChangeEvent
@@ -30,12 +30,10 @@ def sections(context: ReportContext) -> list[Section]:
     sizes = moments(coreset)[1]
     if not model.center:
         sizes = np.sqrt(np.average(coreset.points**2, axis=0, weights=coreset.weights))
-    warning = Note(dominance_warning(sizes, names), "warning")
-    note = Note(f"Components, one per column: blue is positive, orange negative.{note_of_columns(len(names))}")
     parts: list[Part] = [
-        warning,
+        note(dominance_warning(sizes, names), "warning"),
         explained_variance_chart(ratios),
-        note,
+        note(f"Components, one per column: blue is positive, orange negative.{note_of_columns(len(names))}"),
         matrix_table(labels, names, model.components_[order]),
     ]
     return [Section("Components", lead, parts)]

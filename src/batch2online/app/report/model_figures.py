@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.app.report.elements import Bar, Cell, Shade, Table
 
 MAX_COLUMNS = 32
@@ -18,6 +18,18 @@ def equal_weight_bins(weights: FloatArray) -> IntArray:
     """Return the bin of each of the sorted rows, out of ten bins of equal weight."""
     ends = np.cumsum(weights)
     return np.asarray(np.minimum(N_BINS * (ends - weights / 2) / ends[-1], N_BINS - 1), dtype=np.int64)
+
+
+def binned_means(
+    values: FloatArray, outcomes: FloatArray | BoolArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the means of values and of their outcomes in ten bins of equal weight, by increasing values."""
+    order = np.argsort(values, kind="stable")
+    bins = equal_weight_bins(weights[order])
+    total = np.bincount(bins, weights[order], N_BINS)
+    kept = total > 0
+    sums = [np.bincount(bins, weights[order] * each[order], N_BINS)[kept] for each in (values, outcomes)]
+    return sums[0] / total[kept], sums[1] / total[kept]
 
 
 def bar_table(

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.app.report.charts import N_GROUPS, Axis, Chart, Series, level, scatter
+from batch2online.app.report.charts import N_GROUPS, Axis, Chart, Draw, Series, level
 from batch2online.app.report.context import ReportContext, numeric_coreset, shared_scale
-from batch2online.app.report.elements import Command, Fold, Part, Section, Table, capitalized
+from batch2online.app.report.elements import Part, Section, Table, capitalized, escape, fold
 from batch2online.app.report.model_figures import moments
 from batch2online.drift.order_monitor import LEVEL, OrderVerdict
 from batch2online.headline import HUGE, baseline_of, changes, count_of, format_measure, interval, number
@@ -74,7 +74,7 @@ def changes_section(context: ReportContext, reason: Callable[[ReportContext, Cha
     parts: list[Part] = [_timeline(context, lines), Table(heads, latest[:MAX_EVENTS])]
     if len(latest) > MAX_EVENTS:
         earlier = f"Earlier changes: {len(latest) - MAX_EVENTS:,}"
-        parts.append(Fold(earlier, [Table(heads, latest[MAX_EVENTS:])]))
+        parts.append(fold(earlier, Table(heads, latest[MAX_EVENTS:])))
     return Section("Model changes", lead, parts)
 
 
@@ -191,8 +191,8 @@ def loss_section(context: ReportContext) -> Iterator[Section]:
     note = f"Regret: online loss minus loss in hindsight, on {of}; {number(regret.regret())} in total."
     y = Axis.of("regret", total, zero=True)
     regrets = Chart("Loss minus loss in hindsight", x, y, [Series("regret", rows, total)], note)
-    parts = [means, _ratio_chart(curve, of), regrets]
-    yield Section("Online loss and hindsight", lead, [Fold("Loss, ratio and regret", parts)])
+    charts = fold("Loss, ratio and regret", means, _ratio_chart(curve, of), regrets)
+    yield Section("Online loss and hindsight", lead, [charts])
 
 
 def _ratio_chart(curve: list[dict[str, Any]], of: str) -> Chart:
@@ -231,21 +231,25 @@ def coreset_chart(coreset: Any, centers: FloatArray | None) -> Chart:
     tips = np.array([f"row {coreset.ids[i]:,}, weight {weights[i]:.4g}" for i in some])
     note = f"The first two principal components explain {share:.0%} of the variance."
     if centers is None:
-        series = [scatter("rows", flat, "dots", "accent", tips.tolist())]
+        series = [_scatter("rows", flat, "dots", "accent", tips.tolist())]
     else:
         labels = nearest(points, centers)[0]
         sizes = np.bincount(labels, weights=weights, minlength=len(centers)) / weights.sum()
         series = [
-            scatter(f"cluster {j}", flat[own], "dots", f"group{j % N_GROUPS}", tips[own].tolist())
+            _scatter(f"cluster {j}", flat[own], "dots", f"group{j % N_GROUPS}", tips[own].tolist())
             for j, own in enumerate(labels[some] == np.arange(len(centers))[:, None])
         ]
         names = [f"{j}: {size:.0%}" for j, size in enumerate(sizes)]
-        series.append(scatter("centers", (centers - mean) @ axes.T, "marks", "ink", names))
+        series.append(_scatter("centers", (centers - mean) @ axes.T, "marks", "ink", names))
         note += " Colours are clusters, numbers their centers and shares of the rows."
     if len(points) > MAX_POINTS:
         note += f" {MAX_POINTS:,} of the rows are drawn."
     x, y = (Axis.of(f"{name} principal component", at) for name, at in zip(("first", "second"), flat.T, strict=True))
     return Chart("Coreset on its first two principal components", x, y, series, note, wide=True, height=380)
+
+
+def _scatter(label: str, points: FloatArray, draw: Draw, colour: str, tips: list[str]) -> Series:
+    return Series(label, points[:, 0].tolist(), points[:, 1].tolist(), draw, colour, tips)
 
 
 def principal_components(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -274,8 +278,8 @@ def settings_section(context: ReportContext) -> Section:
         listed = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         lines.append((name, "yes" if value is True else listed))
     lead = "The same rows, settings and seed give the same model for any chunk size."
-    parts: list[Part] = [Command(result["command"]), Fold("Settings and versions", [Table((), lines)])]
-    return Section("Reproduce this run", lead, parts)
+    command = f'<div class="card"><pre>{escape(result["command"])}</pre></div>'
+    return Section("Reproduce this run", lead, [command, fold("Settings and versions", Table((), lines))])
 
 
 def counted_rows(model: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 from string import Template
 from types import ModuleType
 from typing import Any
@@ -11,44 +10,13 @@ from typing import Any
 import batch2online
 from batch2online.app import web
 from batch2online.app.report import classification, clustering, low_rank, overview, regression, wrapped
-from batch2online.app.report.charts import style
+from batch2online.app.report.charts import asset
 from batch2online.app.report.context import ReportContext, RunTime, described, model_context, run_context
 from batch2online.app.report.elements import Section, capitalized, escape, tile, with_tooltips
 from batch2online.headline import HUGE, count_of, interval, of_rows
 
 MAX_TILES = 4
 _TIMES = "\N{MULTIPLICATION SIGN}"
-
-_PAGE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="$policy">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>$title</title>
-<link rel="icon" href="data:,">
-$style
-</head>
-<body>
-<main>
-<header>
-<p>batch2online report</p>
-<h1>$title</h1>
-<p>$subtitle</p>
-<p class="verdict">$verdict</p>
-<p class="summary">$summary</p>
-</header>
-<section class="tiles" aria-label="Summary">
-$tiles
-</section>
-$sections
-<footer>$footer</footer>
-</main>
-$script
-</body>
-</html>
-""")
 
 KINDS: dict[str, ModuleType] = {
     "OnlineClassifier": classification,
@@ -82,9 +50,9 @@ def model_report(model: Any, target: str | None = None) -> str:
 
 def page(context: ReportContext) -> str:
     """Return the page of a context; its policy allows its own style and its script, and nothing from elsewhere."""
-    css, script = (files("batch2online.app.report").joinpath(name).read_text() for name in ("report.css", "report.js"))
-    inline = {"style": f"<style>{style()}{css}</style>", "script": f"<script>{script}</script>"}
-    return _PAGE.substitute(
+    html, css, script = map(asset, ("page.html", "report.css", "report.js"))
+    inline = {"style": f"<style>{asset('charts.css')}{css}</style>", "script": f"<script>{script}</script>"}
+    return Template(html).substitute(
         inline,
         policy=escape(web.policy("".join(inline.values()))),
         title=escape(capitalized(context.title)),

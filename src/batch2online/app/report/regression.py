@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from batch2online.app.report.elements import Section, Table
 from batch2online.app.report.model_figures import (
     N_BINS,
     bar_table,
+    binned_means,
     equal_weight_bins,
     matrix_table,
     moments,
@@ -37,11 +38,6 @@ class PredictedRows(NamedTuple):
     targets: FloatArray
     weights: FloatArray
 
-    def binned(self) -> list[PredictedRows]:
-        """Return ten bins of equal weight, without empty ones."""
-        bins = equal_weight_bins(self.weights)
-        return [PredictedRows(*(part[bins == b] for part in self)) for b in range(N_BINS) if (bins == b).any()]
-
 
 def predicted_coreset(model: Any) -> PredictedRows:
     """Return the coreset with predictions of the current model."""
@@ -56,12 +52,10 @@ def below(rows: PredictedRows) -> float:
     return float(np.average(rows.targets <= rows.predicted, weights=rows.weights))
 
 
-def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Any) -> list[float]:
+def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Sequence[float]) -> list[float]:
     """Return quantiles of weighted values."""
-    order = np.argsort(values, kind="stable")
-    sums = np.cumsum(weights[order])
-    places = np.searchsorted(sums, np.array(levels) * sums[-1]).clip(max=len(values) - 1)
-    return [float(value) for value in values[order[places]]]
+    found: list[float] = np.quantile(values, levels, weights=weights, method="inverted_cdf").tolist()
+    return found
 
 
 def sections(context: ReportContext) -> list[Section]:
@@ -99,9 +93,9 @@ def _residuals(context: ReportContext) -> Iterator[Section]:
 
 def _residuals_chart(rows: PredictedRows, of_means: bool) -> Chart:
     """Draw residuals against predictions, with the median and the central 80 % of each bin."""
-    residuals, bins = rows.targets - rows.predicted, rows.binned()
-    at = [_mean(each.predicted, each) for each in bins]
-    quantiles = [weighted_quantiles(each.targets - each.predicted, each.weights, _QUANTILES) for each in bins]
+    residuals, bins = rows.targets - rows.predicted, equal_weight_bins(rows.weights)
+    at = binned_means(*rows)[0].tolist()
+    quantiles = [weighted_quantiles(residuals[bins == b], rows.weights[bins == b], _QUANTILES) for b in np.unique(bins)]
     some = np.linspace(0, len(residuals) - 1, min(len(residuals), MAX_POINTS)).astype(int)
     series = [Series("residual", rows.predicted[some].tolist(), residuals[some].tolist(), "dots")]
     labels = {"10% quantile": "muted", "median": "second", "90% quantile": "muted"}
@@ -115,8 +109,7 @@ def _residuals_chart(rows: PredictedRows, of_means: bool) -> Chart:
 
 
 def _means_chart(rows: PredictedRows, target: str) -> Chart:
-    bins = rows.binned()
-    predicted, actual = [_mean(each.predicted, each) for each in bins], [_mean(each.targets, each) for each in bins]
+    predicted, actual = (means.tolist() for means in binned_means(*rows))
     series = [Series("mean target", predicted, actual, "both"), diagonal(min(predicted), max(predicted))]
     x, y = Axis.of("mean prediction", predicted), Axis.of("mean target", [*predicted, *actual])
     note = f"Mean {target} against the mean prediction in ten bins; on the diagonal they agree."
@@ -125,7 +118,7 @@ def _means_chart(rows: PredictedRows, target: str) -> Chart:
 
 def _coverage_chart(rows: PredictedRows, model: Any) -> Chart:
     at = float(model.quantile) if model.loss == "quantile" else 0.5
-    fractions = [below(each) for each in rows.binned()]
+    fractions = binned_means(rows.predicted, rows.targets <= rows.predicted, rows.weights)[1].tolist()
     bars = Series("fraction below", list(range(1, len(fractions) + 1)), fractions, "bars")
     x, y = (
         Axis("bin, by increasing prediction", 0.4, len(fractions) + 0.6, least_step=1),
@@ -136,10 +129,6 @@ def _coverage_chart(rows: PredictedRows, model: Any) -> Chart:
     series = [bars, level([x.low, x.high], at, "second")]
     title = "Fraction of targets below the prediction, in ten bins"
     return Chart(title, x, y, series, note.replace("%", " %"), height=300)
-
-
-def _mean(values: FloatArray, rows: PredictedRows) -> float:
-    return float(np.average(values, weights=rows.weights))
 
 
 def _accuracy(model: Any) -> str:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from batch2online.app import web
-from batch2online.app.report.charts import Axis, Chart, Series, style
+from batch2online.app.report.charts import Axis, Chart, Series, asset
 from batch2online.app.serve.models import ModelFolder, ServedModel
 
 _SECONDS = 1.0
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 def _page() -> tuple[str, str]:
     """Return the page with its scripts and styles inside, and the policy that allows these alone."""
     html = files("batch2online.app.serve").joinpath("live.html").read_text(encoding="utf-8")
-    html = html.replace("/*charts.css*/", style())
+    html = html.replace("/*charts.css*/", asset("charts.css"))
     return html, web.policy(html, connect="'self'") + "; frame-ancestors 'none'"
 
 
