@@ -31,9 +31,9 @@ Draw = Literal["line", "both", "guide", "dots", "marks", "stems", "bars"]
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: its label, its limits, its scale, the unit of its ticks, and their least distance.
+    """An axis: its label, its limits, its scale, and the unit of its ticks.
 
-    ``names`` are those of the places 0, 1, ..., if they have any.
+    Its values may be whole numbers alone; ``names`` are those of the places 0, 1, ..., if they have any.
     """
 
     label: str
@@ -41,7 +41,7 @@ class Axis:
     high: float
     scale: Scale = "linear"
     unit: str = ""
-    least_step: float = 0.0
+    is_whole: bool = False
     names: Sequence[str] = ()
 
     @classmethod
@@ -49,7 +49,7 @@ class Axis:
         """Return an axis of these values; of positive ones it leaves out those above three times the 90 % quantile.
 
         >>> Axis.of("loss", [1e-64, 1.0, 5.0], "log")
-        Axis(label='loss', low=4.5e-06, high=5.5, scale='log', unit='', least_step=0.0, names=())
+        Axis(label='loss', low=4.5e-06, high=5.5, scale='log', unit='', is_whole=False, names=())
         """
         array = np.asarray(values, dtype=np.float64)
         known = array[np.isfinite(array) & ((array > 0) | (scale != "log"))]
@@ -92,7 +92,7 @@ class Axis:
         if self.names:
             return list(map(float, range(len(self.names))))
         if self.scale == "linear":
-            found = _round_steps(self.low, self.high, max((self.high - self.low) / about, self.least_step))
+            found = _round_steps(self.low, self.high, about, self.is_whole)
         elif self.scale == "asinh":
             ends = range(1, 1 + math.ceil(math.log10(max(abs(self.low), abs(self.high), 10.0))))
             found = [0.0, *(sign * 10.0**power for power in ends for sign in (-1, 1))]
@@ -279,9 +279,11 @@ def truncated(name: str, most: int = 24) -> str:
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def _round_steps(low: float, high: float, rough: float) -> list[float]:
+def _round_steps(low: float, high: float, about: int, is_whole: bool) -> list[float]:
+    rough = max((high - low) / about, 1.0 if is_whole else 0.0)
     size = 10.0 ** math.floor(math.log10(rough))
-    step = next(part * size for part in (1, 2, 2.5, 5, 10) if part * size >= 0.999 * rough)
+    parts = (1, 2, 5, 10) if is_whole else (1, 2, 2.5, 5, 10)
+    step = next(part * size for part in parts if part * size >= rough)
     digits = max(0, 2 - math.floor(math.log10(step)))
     return [round(k * step, digits) + 0.0 for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 

@@ -46,6 +46,6 @@ def explained_variance_chart(ratios: FloatArray) -> Chart:
         Series("each component", places, (100 * ratios).tolist(), "bars"),
         Series("all up to it", places, (100 * np.cumsum(ratios)).tolist(), "both", "second"),
     ]
-    x, y = Axis("component", 0.4, len(ratios) + 0.6, least_step=1), Axis("explained", 0.0, 105.0, unit="%")
+    x, y = Axis("component", 0.4, len(ratios) + 0.6, is_whole=True), Axis("explained", 0.0, 105.0, unit="%")
     note = "Explained by each component, and by all up to it."
     return Chart("Explained variance ratio of each component", x, y, series, note, wide=True, height=220)

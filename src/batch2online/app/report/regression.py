@@ -121,7 +121,7 @@ def _coverage_chart(rows: PredictedRows, model: Any) -> Chart:
     fractions = binned_means(rows.predicted, rows.targets <= rows.predicted, rows.weights)[1].tolist()
     bars = Series("fraction below", list(range(1, len(fractions) + 1)), fractions, "bars")
     x, y = (
-        Axis("bin, by increasing prediction", 0.4, len(fractions) + 0.6, least_step=1),
+        Axis("bin, by increasing prediction", 0.4, len(fractions) + 0.6, is_whole=True),
         Axis("fraction of targets below", 0.0, 1.0),
     )
     wanted = f"; the quantile is {at:.0%}" if model.loss in ("quantile", "absolute") else ""
