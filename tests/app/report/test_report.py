@@ -183,6 +183,12 @@ def test_ticks_are_few_round_and_inside(scale):
         np.testing.assert_allclose(axis.place(np.array([low, high])), [0, 1], atol=1e-12)
 
 
+def test_ticks_are_told_apart_and_of_whole_numbers_if_asked():
+    narrow, bins = Axis("", 12.5, 12.62), Axis("", 0.4, 10.6, is_whole=True)
+    assert [narrow.shown(tick) for tick in narrow.ticks()] == ["12.5", "12.525", "12.55", "12.575", "12.6"]
+    assert bins.ticks() == [2.0, 4.0, 6.0, 8.0, 10.0]
+
+
 def test_axes_leave_out_rounding_and_outliers():
     assert Axis.of("", [1e-64, 3.0], "log").low > 1e-7
     assert Axis.of("", [1.0] * 50 + [1e9]).high < 2

@@ -22,7 +22,7 @@ MAX_DECADES = 6
 """Logarithmic axes end this many decades below the largest value: what is below is rounding."""
 
 _LINEAR_UP_TO = 10.0
-_ABOVE, _BELOW, _BESIDE = 20, 42, 80
+_ABOVE, _BELOW, _BEFORE, _AFTER = 20, 42, 66, 14
 """Margins around the area of the points, in pixels, as in ``charts.css``."""
 
 Scale = Literal["linear", "log", "asinh"]
@@ -107,7 +107,10 @@ class Axis:
         """Return the label of a tick; matplotlib passes its place too."""
         if self.names:
             return self.names[round(tick)] if 0 <= round(tick) < len(self.names) else ""
-        return f"{short(tick)} {self.unit}".strip()
+        digits = 3
+        if self.scale == "linear":
+            digits = max(3, 2 + math.ceil(math.log10(max(abs(self.low), abs(self.high)) / (self.high - self.low))))
+        return f"{short(tick, digits)} {self.unit}".strip()
 
     def _moved(self, values: Any) -> Any:
         if self.scale == "log":
@@ -147,7 +150,7 @@ class Chart:
         height = self.height - _ABOVE - _BELOW
         levels = [(height * (1 - float(self.y.place(tick))), self.y.shown(tick)) for tick in self.y.ticks()]
         parts = [
-            f'<svg class="plot" x="66" y="{_ABOVE}" height="{height}" role="img" aria-label="{_safe(self.title)}">',
+            f'<svg class="plot" height="{height}" role="img" aria-label="{_safe(self.title)}">',
             *(f'<text class="end" x="-7" y="{at + 4:.0f}">{_safe(shown)}</text>' for at, shown in levels),
             '<g class="ticks">',
             *(
@@ -168,7 +171,8 @@ class Chart:
         """Return the chart for a notebook, with its style."""
         width = 1040 if self.wide else 520
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {self.height}" width="{width}">'
-        return f"{head}<style>{asset('charts.css')}</style>{self.svg()}</svg>"
+        place = f'x="{_BEFORE}" y="{_ABOVE}" width="{width - _BEFORE - _AFTER}" overflow="visible"'
+        return f"{head}<style>{asset('charts.css')}</style><svg {place}>{self.svg()}</svg></svg>"
 
     def _drawn(self, each: Series, height: int) -> Iterator[str]:
         """Yield a series as a line and as points with tooltips."""
@@ -261,7 +265,7 @@ def level(x: Sequence[float], at: float, colour: str = "muted") -> Series:
     return Series("", [min(x), max(x)], [at, at], "guide", colour)
 
 
-def short(value: float) -> str:
+def short(value: float, digits: int = 3) -> str:
     """Return a number as a tick label.
 
     >>> [short(value) for value in (0, 0.25, 1000, 2_500_000)]
@@ -269,8 +273,8 @@ def short(value: float) -> str:
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if size <= abs(value) < 1000 * size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
+            return f"{value / size:.{digits}g}{letter}"
+    return f"{value:.{digits}g}"
 
 
 def truncated(name: str, most: int = 24) -> str:
@@ -283,7 +287,7 @@ def _round_steps(low: float, high: float, about: int, is_whole: bool) -> list[fl
     rough = max((high - low) / about, 1.0 if is_whole else 0.0)
     size = 10.0 ** math.floor(math.log10(rough))
     parts = (1, 2, 5, 10) if is_whole else (1, 2, 2.5, 5, 10)
-    step = next(part * size for part in parts if part * size >= rough)
+    step = next(part * size for part in parts if part * size >= 0.95 * rough)
     digits = max(0, 2 - math.floor(math.log10(step)))
     return [round(k * step, digits) + 0.0 for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
