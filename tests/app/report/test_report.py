@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report.charts import Axis, Chart, Series, truncated
+from batch2online.app.report.charts import Axis, Chart, Series
 from batch2online.app.report.overview import principal_components
 from browser import PROGRAM, Browser
 
@@ -167,11 +167,6 @@ def test_principal_axes_are_those_of_the_weighted_points():
     np.testing.assert_allclose(mean, np.repeat(points, weights, axis=0).mean(axis=0))
     np.testing.assert_allclose(np.abs(np.sum(axes * vectors[:, :0:-1].T, axis=1)), 1)
     assert share == pytest.approx(values[1:].sum() / values.sum())
-
-
-def test_labels_are_short():
-    assert truncated("price") == "price"
-    assert len(truncated("x" * 100)) == 24
 
 
 @pytest.mark.parametrize("scale", ["linear", "log", "asinh"])

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, load
-from batch2online.app.cli.app import run_safely
 from batch2online.app.report import context, regression
 from batch2online.app.report.elements import TOOLTIPS, with_tooltips
-from batch2online.app.report.model_figures import dominance_warning
 from batch2online.methods.least_squares.problem import standard_errors
 from batch2online.refresh import Geometric
 from batch2online.results import ChangeEvent
@@ -61,31 +59,6 @@ def test_the_verdict_comes_first_and_words_are_explained(tmp_path):
     assert all('"' not in meaning and "<" not in meaning for meaning in TOOLTIPS.values())
 
 
-@pytest.mark.slow
-def test_cards_tell_sizes_traits_typical_rows_and_history(tmp_path):
-    model = models()["clusters"]
-    text = model.report(tmp_path / "r.html").read_text()
-    cards = re.findall(r'<div class="cluster">.*?fate">.*?</div>', text, re.DOTALL)
-    assert len(cards) == 3
-    labels = model.predict(model.coreset_.points)
-    for card in cards:
-        cluster = int(re.search(r"Cluster (\d)", card)[1])
-        assert card.count("<li>") == 3
-        ids = [int(cell.replace(",", "")) for cell in re.findall(r'<tr><td class="number">([\d,]+)</td>', card)]
-        assert len(ids) == 3
-        assert set(labels[np.isin(model.coreset_.ids, ids)]) == {cluster}
-        assert "The center " in card
-
-
-def test_each_change_is_told_on_the_timeline_and_in_the_table(tmp_path):
-    model = OnlineRegression(refresh=Geometric(2.0), random_state=0).partial_fit(X, Y)
-    text = model.report(tmp_path / "r.html").read_text()
-    assert len(re.findall(r"<title>row [\d,]+: ", text)) == model.n_changes_ > 3
-    for event in model.changes_:
-        assert f'<td class="number">{event.at:,}</td>' in text
-    assert "coefficients: x" in text
-
-
 def test_a_change_names_the_coefficients_that_moved_most():
     model = OnlineRegression(solve="exact", refresh=Geometric(2.0, start=100), random_state=0).partial_fit(X, Y)
     before, after = (
@@ -128,29 +101,6 @@ def test_intervals_are_widened_by_how_far_the_model_is_from_the_best():
     assert (apart > errors).any()  # else the interval would hold it in any case
     np.testing.assert_allclose(regression.interval_widths(stale), errors + apart, rtol=1e-6)
     np.testing.assert_allclose(regression.interval_widths(best), errors, rtol=1e-6)
-
-
-def test_columns_that_drown_the_others_are_named():
-    spreads = np.array([1000.0, 1.0, 2.0, 3.0])
-    assert dominance_warning(spreads, ["price", "a", "b", "c"]).startswith(
-        "price has 100 % of the variance: the 3 other"
-    )
-    assert dominance_warning(np.ones(4), ["a", "b", "c", "d"]) == ""
-    assert dominance_warning(np.array([9.0, 1.0]), ["a", "b"]) == ""
-
-
-@pytest.mark.slow
-def test_values_are_shown_in_original_units(tmp_path, capsys):
-    table, out = tmp_path / "table.csv", tmp_path / "out"
-    price, age = 1000 * X[:, 0] + 5e4, X[:, 1] + 40
-    table.write_text("price,age\n" + "".join(f"{p},{a}\n" for p, a in zip(price, age, strict=True)))
-    words = ["run", str(table), "--task", "clustering", "--k", "2", "--standardize", "--out", str(out)]
-    assert run_safely([*words, "--order", "random"]) == 0
-    assert "mean distance" in capsys.readouterr().out
-    text = (out / "report.html").read_text()
-    assert re.search(r"price (high|low): [45]\d,\d\d\d", text)
-    assert "duration" in text
-    assert "yes, shown in original units" in text
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,14 +74,6 @@ def test_bins_hold_equal_weight_in_the_order_of_predictions():
     assert np.unique(bins).tolist() == list(range(10))
     assert (np.diff(bins) >= 0).all()
     np.testing.assert_allclose(np.bincount(bins, found.weights), found.weights.sum() / 10, rtol=0.01)
-
-
-def test_spreads_are_by_weight():
-    points, weights = RNG.normal(size=(30, 2)), RNG.integers(1, 9, size=30)
-    mean, spread = model_figures.moments(SimpleNamespace(points=points, weights=weights.astype(float)))
-    rows = np.repeat(points, weights, axis=0)
-    np.testing.assert_allclose(mean, rows.mean(axis=0))
-    np.testing.assert_allclose(spread, rows.std(axis=0))
 
 
 def test_the_warning_of_unequal_scales_is_by_variances():

@@ -175,31 +175,32 @@ class Chart:
         return f"{head}<style>{asset('charts.css')}</style><svg {place}>{self.svg()}</svg></svg>"
 
     def _drawn(self, each: Series, height: int) -> Iterator[str]:
-        """Yield a series as a line and as points with tooltips."""
+        """Yield a series as a line and as points with tooltips; places are percents across and pixels down."""
         x, y = (np.asarray(values, dtype=np.float64) for values in (each.x, each.y))
         known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
         across, down = 100 * self.x.place(x[known]), height * np.clip(1 - self.y.place(y[known]), -9, 9)
         lowest = self.y.low if self.y.scale == "log" else max(self.y.low, 0.0)
         zero = height * (1 - float(self.y.place(lowest)))
-        places = list(zip(across.tolist(), down.tolist(), strict=True))
-        if each.draw in ("line", "both", "guide") and places:
-            pens = np.where(np.diff(known, prepend=-2) > 1, "M", "L").tolist()  # the pen is lifted at a gap
-            path = "".join(f"{pen}{10 * a:.1f} {b:.1f}" for pen, (a, b) in zip(pens, places, strict=True))
+        if each.draw == "stems":
+            path = "".join(f"M{10 * a:.1f} {b:.1f}V{zero:.1f}" for a, b in zip(across, down, strict=True))
             yield _stretched(path, height)
-        elif each.draw == "stems":
-            yield _stretched("".join(f"M{10 * a:.1f} {b:.1f}V{zero:.1f}" for a, b in places), height)
-        if each.draw == "guide":
-            return
-        for (a, b), i in zip(places, known.tolist(), strict=True):
+        elif each.draw in ("line", "both", "guide"):
+            pens = np.where(np.diff(known, prepend=-2) > 1, "M", "L")  # the pen is lifted at a gap
+            path = "".join(f"{pen}{10 * a:.1f} {b:.1f}" for pen, a, b in zip(pens, across, down, strict=True))
+            yield _stretched(path, height)
+        for i, a, b in zip(known.tolist(), across, down, strict=True) if each.draw != "guide" else ():
             tip = _safe(each.tips[i] if each.tips else self._tip(each, x[i], y[i]))
-            if each.draw == "bars":
-                half, top = 30 / (self.x.high - self.x.low), min(b, zero)
-                place = f'x="{a - half:.2f}%" y="{top:.1f}" width="{2 * half:.2f}%" height="{abs(zero - b):.1f}"'
-                yield f"<rect {place}><title>{tip}</title></rect>"
-            elif each.draw == "marks":
-                yield f'<text x="{a:.1f}%" y="{b + 4:.1f}">{tip}</text>'
-            else:
-                yield f'<circle cx="{a:.1f}%" cy="{b:.1f}"><title>{tip}</title></circle>'
+            yield self._point(each.draw, float(a), float(b), zero, tip)
+
+    def _point(self, draw: Draw, across: float, down: float, zero: float, tip: str) -> str:
+        """Return a point: a bar from zero, a text or a dot."""
+        if draw == "bars":
+            half, top = 30 / (self.x.high - self.x.low), min(down, zero)
+            place = f'x="{across - half:.2f}%" y="{top:.1f}" width="{2 * half:.2f}%" height="{abs(zero - down):.1f}"'
+            return f"<rect {place}><title>{tip}</title></rect>"
+        if draw == "marks":
+            return f'<text x="{across:.1f}%" y="{down + 4:.1f}">{tip}</text>'
+        return f'<circle cx="{across:.1f}%" cy="{down:.1f}"><title>{tip}</title></circle>'
 
     def _tip(self, each: Series, x: float, y: float) -> str:
         """Return the values of a point as text."""

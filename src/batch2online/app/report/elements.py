@@ -71,10 +71,24 @@ def capitalized(words: str) -> str:
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell with a horizontal bar: a value, and half the width of its interval."""
+    """A cell with a horizontal bar: a value relative to the largest, and half the width of its interval."""
 
     value: float
+    most: float
     half: float = 0.0
+    is_signed: bool = False
+
+    def html(self) -> str:
+        """Return the cell; its value is its tooltip, and the key that rows are sorted by."""
+        end, half = 100 * self.value / self.most, 100 * self.half / self.most
+        box = "-100 0 200 12" if self.is_signed else "0 0 100 12"
+        kind = "accent" if self.value >= 0 else "second"
+        whisker = f'<path d="M{end - half:.1f} 6h{2 * half:.1f}"/>' if half else ""
+        return (
+            f'<td data-value="{abs(self.value):.6g}"><svg class="bar" viewBox="{box}" preserveAspectRatio="none">'
+            f"<title>{self.value:.4g}</title>"
+            f'<rect class="{kind}" x="{min(end, 0):.1f}" width="{abs(end):.1f}" height="12"/>{whisker}</svg></td>'
+        )
 
 
 @dataclass(frozen=True)
@@ -84,13 +98,20 @@ class Shade:
     value: float
     most: float
 
+    def html(self) -> str:
+        """Return the cell."""
+        shade = round(9 * abs(self.value) / self.most)
+        kind = f" {'p' if self.value >= 0 else 'n'}{shade}" if shade else ""
+        return f'<td class="number{kind}">{self.value:z.2f}</td>'
+
 
 Cell = str | Bar | Shade
+_NUMBER = re.compile(r"(?:-?[\d,.]+(?:e[-+]?\d+)?(?: ?%)?(?: to )?)*")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that a script makes sortable; without ``heads`` the first cell of each row is its name."""
+    """A table that a script makes sortable; columns of numbers are right-aligned, and a tall one scrolls."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -98,54 +119,46 @@ class Table:
     wide: bool = True
 
     def html(self) -> str:
-        """Return the table in its card; a tall one scrolls."""
-        kind = "card tall" if self.tall else "card"
-        return f'<div class="{kind}">{self.plain("sortable" if self.heads else "")}</div>'
+        """Return the table in its card."""
+        return f'<div class="card{" tall" if self.tall else ""}">{self.plain("sortable")}</div>'
 
-    def plain(self, kind: str = "") -> str:
-        """Return the table; columns of numbers are right-aligned, and bars of a column have one scale."""
-        columns = list(zip(*self.rows, strict=True))
-        kinds = [' class="number"' if all(map(_is_number, column)) else "" for column in columns]
-        kinds = kinds if self.heads else ["" for _ in kinds]
-        tags = ["td" if self.heads or j else "th" for j in range(len(columns))]
-        bars = [[cell for cell in column if isinstance(cell, Bar)] for column in columns]
-        most = [max((abs(bar.value) + bar.half for bar in column), default=0.0) or 1.0 for column in bars]
-        signed = [any(bar.value < bar.half for bar in column) for column in bars]
-        titles = "".join(f"<th{_}>{with_tooltips(head)}</th>" for _, head in zip(kinds, self.heads, strict=False))
-        top = f"<thead><tr>{titles}</tr></thead>" if self.heads else ""
-        lines = ["".join(map(_cell, row, kinds, most, signed, tags)) for row in self.rows]
+    def plain(self, kind: str = "plain") -> str:
+        """Return the table without its card."""
+        kinds = [
+            ' class="number"' if all(_is_number(row[j]) for row in self.rows) else "" for j in range(len(self.heads))
+        ]
+        heads = (f"<th{kind}>{with_tooltips(head)}</th>" for kind, head in zip(kinds, self.heads, strict=True))
+        lines = ("".join(map(_cell, row, kinds)) for row in self.rows)
         body = "".join(f"<tr>{line}</tr>" for line in lines)
-        name = f' class="{kind}"' if kind else ""
-        return f"<table{name}>{top}<tbody>{body}</tbody></table>"
+        return f'<table class="{kind}"><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table>'
 
 
-_NUMBER = re.compile(r"(?:-?[\d,.]+(?:e[-+]?\d+)?(?: ?%)?(?: to )?)*")
+@dataclass(frozen=True)
+class Facts:
+    """A table of names and values."""
+
+    rows: Sequence[tuple[str, str]]
+    wide: bool = True
+
+    def html(self) -> str:
+        """Return the table in its card."""
+        return f'<div class="card">{self.plain()}</div>'
+
+    def plain(self) -> str:
+        """Return the table without its card."""
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.rows)
+        return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _is_number(cell: Cell) -> bool:
     return isinstance(cell, Shade) or (isinstance(cell, str) and _NUMBER.fullmatch(cell) is not None)
 
 
-def _cell(cell: Cell, kind: str, most: float, is_signed: bool, tag: str) -> str:
-    """Return a cell; the value of a bar is its tooltip, and the key that rows are sorted by."""
-    if isinstance(cell, str):
-        return f"<{tag}{kind}>{escape(cell)}</{tag}>"
-    if isinstance(cell, Shade):
-        shade = round(9 * abs(cell.value) / cell.most)
-        name = f" {'p' if cell.value >= 0 else 'n'}{shade}" if shade else ""
-        return f'<td class="number{name}">{cell.value:z.2f}</td>'
-    end, half = 100 * cell.value / most, 100 * cell.half / most
-    box = "-100 0 200 12" if is_signed else "0 0 100 12"
-    whisker = f'<path d="M{end - half:.1f} 6h{2 * half:.1f}"/>' if half else ""
-    colour = "accent" if end >= 0 else "second"
-    return (
-        f'<td data-value="{abs(cell.value):.6g}"><svg class="bar" viewBox="{box}" preserveAspectRatio="none">'
-        f"<title>{cell.value:.4g}</title>"
-        f'<rect class="{colour}" x="{min(end, 0):.1f}" width="{abs(end):.1f}" height="12"/>{whisker}</svg></td>'
-    )
+def _cell(cell: Cell, kind: str) -> str:
+    return f"<td{kind}>{escape(cell)}</td>" if isinstance(cell, str) else cell.html()
 
 
-Part = Chart | Table | str
+Part = Chart | Table | Facts | str
 """A part of a section; a string is HTML."""
 
 

@@ -61,9 +61,11 @@ def bar_table(
         Whether the table has the whole width of the page.
     """
     halves = np.zeros(len(effects)) if errors is None else np.where(np.isfinite(errors), errors, 0.0)
+    most = float((np.abs(effects) + halves).max(initial=0.0)) or 1.0
+    is_signed = bool((effects - halves < 0).any())
     rows: list[list[Cell]] = [[first[0], "", *first[1:]]] if first else []
     for j in np.argsort(-np.abs(effects), kind="stable"):
-        bar = Bar(float(effects[j]), float(halves[j]))
+        bar = Bar(float(effects[j]), most, float(halves[j]), is_signed)
         rows.append([names[j], bar, *(column[j] for column in columns)])
     return Table(heads, rows, tall=True, wide=wide)
 

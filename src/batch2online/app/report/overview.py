@@ -12,7 +12,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.app.report.charts import N_GROUPS, Axis, Chart, Draw, Series, level
 from batch2online.app.report.context import ReportContext, numeric_coreset, shared_scale
-from batch2online.app.report.elements import Part, Section, Table, capitalized, escape, fold
+from batch2online.app.report.elements import Facts, Part, Section, Table, capitalized, escape, fold
 from batch2online.app.report.model_figures import moments
 from batch2online.drift.order_monitor import LEVEL, OrderVerdict
 from batch2online.headline import HUGE, baseline_of, changes, count_of, format_measure, interval, number
@@ -114,7 +114,7 @@ def data_section(context: ReportContext) -> Section:
     """Return where the rows came from, and mean and standard deviation of each feature."""
     target = f" and {context.target}" if context.target else ""
     lead = f"{context.rows:,} rows of {len(context.names):,} features{target}."
-    return Section("Data", lead, [Table((), list(_facts(context)), wide=False), *_columns(context)])
+    return Section("Data", lead, [Facts(list(_facts(context)), wide=False), *_columns(context)])
 
 
 def _facts(context: ReportContext) -> Iterator[tuple[str, str]]:
@@ -268,7 +268,7 @@ def settings_section(context: ReportContext) -> Section:
     result = context.result
     if not result:
         params = [(name, repr(value)) for name, value in context.model.get_params(deep=False).items()]
-        return Section("Settings", "The parameters of the estimator.", [Table((), params)])
+        return Section("Settings", "The parameters of the estimator.", [Facts(params)])
     unused = set() if hasattr(context.model, "cluster_centers_") else {"z", "history"}
     facts = {n: value for n, value in result["settings"].items() if value not in _NO_SETTING and n not in unused}
     facts |= {"checksum of the rows": result["rows_checksum"]}
@@ -279,7 +279,7 @@ def settings_section(context: ReportContext) -> Section:
         lines.append((name, "yes" if value is True else listed))
     lead = "The same rows, settings and seed give the same model for any chunk size."
     command = f'<div class="card"><pre>{escape(result["command"])}</pre></div>'
-    return Section("Reproduce this run", lead, [command, fold("Settings and versions", Table((), lines))])
+    return Section("Reproduce this run", lead, [command, fold("Settings and versions", Facts(lines))])
 
 
 def counted_rows(model: Any) -> str:
