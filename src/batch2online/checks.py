@@ -19,7 +19,6 @@ import pickle
 import re
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -901,7 +900,7 @@ def failing_on_call(fit: Callable[..., Any], number: int, exception: type[BaseEx
 
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
     """Make the solver of this model raise in one of the next calls."""
-    problem = type(model._stream.waited().problem)  # a refit under way is none of the next calls
+    problem = type(model._stream.problem)
     return patch.object(problem, "fit", failing_on_call(problem.fit, number, exception))
 
 
@@ -925,10 +924,8 @@ def a_row_interrupted_in_the_solver_can_be_sent_again(case: Case, folder: Path) 
     before = state(model)
     with interrupted(model), refusal(None, (KeyboardInterrupt, ValueError)):
         learn_one_by_one(model, rows[59:60], part(targets, slice(59, None)))
-        _ = model.n_changes_  # with ``background``, a thread learns the row, and its error reaches who needs the model
-    seen = model.n_seen_
-    assert (seen == 60 and model.background) or state(model) == before, "an error left a trace"
-    learn_one_by_one(model, rows[seen:], part(targets, slice(seen, None)))
+    assert state(model) == before, "an error left a trace"
+    learn_one_by_one(model, rows[59:], part(targets, slice(59, None)))
     assert_same(model, learn(case.new(**often), rows, targets), rows)
 
 
@@ -937,7 +934,6 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
     rows, targets, weights = case.data
     model = learn_pieces(case.new(**case.history), case.data, [])
     other = learn_pieces(case.new(first_id=1000, **case.history), case.data, [])
-    other._stream.waited()
     acts: list[Callable[[], Any]] = [lambda: model.merge(other), lambda: model.fit(rows, targets, weights)]
     if "forget" not in case.lacks:
         acts.append(lambda: model.forget([3, 100]))
@@ -947,32 +943,6 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
 
 
 # -- threads ------------------------------------------------------------------------------------------
-
-
-def slowed(fit: Callable[..., Any]) -> Callable[..., Any]:
-    def slow(*args: Any) -> Any:
-        time.sleep(0.002)
-        return fit(*args)
-
-    return slow
-
-
-@_of_estimators
-def refits_in_the_background_do_not_depend_on_their_speed(case: Case, folder: Path) -> None:
-    """Compare chunks, and refits that take longer than the rows, where the estimator has ``background``."""
-    often = {"refresh": Geometric(1.3), "background": True}
-    if "background" not in case.new().get_params():
-        return
-    whole = learn_pieces(case.new(**often), case.data, [])
-    problem = type(whole._stream.problem)
-    with patch.object(problem, "fit_online", slowed(problem.fit_online)):
-        pieces = learn_pieces(case.new(**often), case.data, CUTS["sevens"](len(case.data[0])))
-        pieces = learn_pieces(saved_and_loaded(pieces, folder) if "save" not in case.lacks else pieces, case.data, [])
-    learn_pieces(whole, case.data, [])
-    assert_same(pieces, whole, case.data[0])
-    late = [event.at - event.fitted_at for event in whole.changes_ if event.fitted_at is not None]
-    assert late, "no model was fitted in the background"
-    assert all(rows > 0 for rows in late), "a model became current before it could be fitted"
 
 
 @_of_estimators

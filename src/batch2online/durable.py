@@ -217,7 +217,6 @@ class Durable:
         try:
             with nullcontext() if refit or model is not None else without_fitting():
                 replayed = journal.replay(self._database, found)
-                _wait_for_refits(found)
         except FitNeededError as error:
             rows = self._database.meta["journal_rows"]
             raise StoreError(
@@ -782,16 +781,6 @@ class Durable:
 
     def __reduce__(self) -> Any:
         raise TypeError("A durable model cannot be pickled or copied: save it, or open its file.")
-
-
-def _wait_for_refits(model: Any) -> None:
-    """Raise FitNeededError if a refit in the background is one; other errors are raised where its outcome is due."""
-    try:
-        model._stream.waited()
-    except FitNeededError:
-        raise
-    except Exception:
-        return
 
 
 def _n_rows(X: Any) -> int:

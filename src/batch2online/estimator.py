@@ -626,11 +626,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
         refit_cost = engine.problem.refit_cost(history is not None)
-        background = getattr(self, "background", False)
-        if not isinstance(background, bool | np.bool_):
-            raise ValueError(f"background must be True or False, got {background!r}.")
         monitor = OrderMonitor.new(engine.width, engine.n_targets)
-        state = replace(engine.learner, monitor=monitor, background=bool(background))
+        state = replace(engine.learner, monitor=monitor)
         if window is not None:
             window = replace(window, checks=CHECKS_PER_WINDOW_MOMENTS) if refit_cost == "moments" else window
             return replace(engine, learner=SlidingWindow.of(state, window, history is not None), history=None)
@@ -672,10 +669,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 return self
             row = self._prepare_one(x, y)
             values, target, problem, weight = row
-            if problem is not None or weight != 1.0:
+            if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
                 self._stream = self._applied(row.as_rows())
-            elif not self._stream.append_one(values, target):
-                self._stream = self._stream.append_last(values, target)
             if (
                 weight == 1.0
                 and self._has_labels
@@ -804,7 +799,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         engine, read = self.__dict__.get("_stream"), self.__dict__.get("_reader")
         if engine is None or read is None or (engine.plan is not None and engine.plan[0] is read):
             return
-        state = engine.answering
+        state = engine.current
         plan = self._new_plan(state) if state.has_model and state.ordered else None
         if plan is not None:
             vars(engine)["plan"] = read, plan
@@ -1140,7 +1135,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._warn_of_missing(fitted)
 
     def _state(self) -> dict[str, Any]:
-        engine, params = self._check_fitted().whole().waited(), self.get_params(deep=False)
+        engine, params = self._check_fitted().whole(), self.get_params(deep=False)
         if not isinstance(params["random_state"], int | None):
             params["random_state"] = engine.sketch.settings.seed
         names = getattr(self, "feature_names_in_", None)

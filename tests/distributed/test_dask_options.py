@@ -28,7 +28,7 @@ LABELS = np.where(np.median(Y) < Y, "high", "low")
 WEIGHTS = np.where(np.arange(N) % 11 == 0, 0.0, _RNG.exponential(size=N))
 DOUBLING = Geometric(2.0)
 POLICIES = (DOUBLING, Lazy(1.5), Adaptive(), Budget(5, 2_000))
-SHARED = {"first_id": [7], "keep_history": [True], "half_life": [400], "background": [True], "random_state": [5]}
+SHARED = {"first_id": [7], "keep_history": [True], "half_life": [400], "random_state": [5]}
 
 
 def size(points, weights, targets=None):

@@ -447,7 +447,6 @@ def test_a_coreset_that_holds_all_rows_by_chance_is_a_sample():
     [
         ({"refresh": OnChange(start=START)}, "not bounded where the coreset grows"),
         ({"refresh": Lazy(1.5, start=START)}, "reacts to every row"),
-        ({"background": True}, "become current later"),
         ({"half_life": 1_000}, "older rows count less"),
         ({"window": 1_000}, "older rows count less"),
     ],

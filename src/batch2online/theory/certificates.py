@@ -168,7 +168,6 @@ def _gaps(engine: Stream) -> list[str]:
         and bool(data.sketch.settings.shape[1])
         and engine.problem.stability(data) is None,
         "when to solve depends on losses that were measured": policy.measures_benefit,
-        "models become current later than the theorems assume": engine.current.background,
         "older rows count less": engine.learner.within is not None,
         "rows have weights other than one": not data.totals.all_weigh_one,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),

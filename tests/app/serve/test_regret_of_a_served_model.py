@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from batch2online import Durable, OnlineRegression
 
-ROWS, SETTINGS = service.ROWS, service.REGRESSION | {"keep_history": True, "background": False}
+ROWS, SETTINGS = service.ROWS, service.REGRESSION | {"keep_history": True}
 
 
 @pytest.fixture

@@ -132,9 +132,6 @@ class BatchToOnline(Labelled):
         always replaces it. The clusters of ``KMeans`` and ``MiniBatchKMeans`` keep their numbers.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
-    background : bool, default False
-        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
-        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -196,7 +193,6 @@ class BatchToOnline(Labelled):
         window: int | None = None,
         churn_price: float | None = None,
         keep_history: bool = False,
-        background: bool = False,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -215,7 +211,6 @@ class BatchToOnline(Labelled):
         self.window = window
         self.churn_price = churn_price
         self.keep_history = keep_history
-        self.background = background
         self.first_id = first_id
         self.random_state = random_state
 

@@ -97,9 +97,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
         become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
         ``columns_`` describes the result.
-    background : bool, default False
-        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
-        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -174,7 +171,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         window: int | None = None,
         keep_history: bool = False,
         columns: str | None = None,
-        background: bool = False,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -194,7 +190,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self.window = window
         self.keep_history = keep_history
         self.columns = columns
-        self.background = background
         self.first_id = first_id
         self.random_state = random_state
 
