@@ -975,11 +975,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return measures of quality in the units of the data, from prequential losses."""
         return words.mean_loss(rows)
 
-    @property
-    def _counts_errors(self) -> bool:
-        """Whether the secondary loss counts errors of classes."""
-        return True
-
     def _baseline(self) -> Baseline | None:
         record = self._check_fitted().record()
         return None if record is None else record.baseline
@@ -1017,7 +1012,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if rows is None:
             return {}
         found = self._quality(rows)
-        if not isinstance(baseline, ClassBaseline) or not self._counts_errors:
+        if not isinstance(baseline, ClassBaseline):
             return found
         return found | words.class_quality(baseline, self._label_of)
 

@@ -139,7 +139,7 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
 def verdict(model: Any, quality: Metrics, beside: Metrics) -> str:
     """Return in words whether the model is better than its baseline, and by how much."""
     baseline = model._baseline()
-    if isinstance(baseline, ClassBaseline) and model._counts_errors:
+    if isinstance(baseline, ClassBaseline):
         errors = _error_rate(quality), _error_rate(beside)
         log_losses = (quality.get("log loss"), beside.get("log loss"))
         return class_verdict(errors, log_losses, model._label_of(baseline.most_frequent), model.n_seen_)

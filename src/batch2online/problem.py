@@ -153,10 +153,6 @@ class Problem(ABC):
         """Return the values (n, k) whose spread the loss is compared with (R2, variance kept), or None."""
         return None
 
-    def clip(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the losses of a warm-up, clipped if the problem clips losses."""
-        return losses, second
-
     @abstractmethod
     def fit(self, data: Snapshot, current: Any) -> FitResult:
         """Run the batch algorithm on the coreset or the statistics; it may start from the current model, None at first.

@@ -366,8 +366,3 @@ class Timings:
         As if the rows had come in so many days, with a refit each night. An estimate by :meth:`expected`.
         """
         return sum(self.expected(rows * night / times) for night in range(1, times + 1))
-
-    def affords(self, rows_seen: int, size: float, per_million: float) -> bool:
-        """Return whether one more fit to ``size`` rows keeps within a budget of seconds per million rows seen."""
-        expected = self.expected(size)
-        return math.isfinite(expected) and self.seconds + expected <= per_million * rows_seen / 1e6

@@ -95,8 +95,6 @@ class RefreshState:
         What the current model gains over the one before.
     last_coreset : (ids, weights) or None
         The coreset at the last check, for policies that compare it.
-    budget : float or None
-        Seconds of refits for a million rows, at most.
     in_time : bool
         Whether rows were found not to come in random order, so that a policy that measures refits more often.
     """
@@ -106,7 +104,6 @@ class RefreshState:
     last_fit: FitStatistics | None = None
     benefit: RefitBenefit | None = None
     last_coreset: tuple[Any, ...] | None = None
-    budget: float | None = None
     in_time: bool = False
 
 
@@ -339,7 +336,7 @@ class StreamState:
             self,
             sketch=self.sketch.empty(),
             decay=None if self.decay is None else ForwardDecay(self.decay.half_life),
-            refresh=RefreshState(int(self.policy.start), budget=self.refresh.budget),
+            refresh=RefreshState(int(self.policy.start)),
             model=self.problem.initial_model(None, *self.shape),
             has_model=False,
             n_learned=0,
@@ -533,7 +530,6 @@ def _losses(
         losses, secondary = problem.losses(model, rows.points, rows.targets)
     else:
         (losses, secondary), warm_up = warm_up.score(rows.points, rows.targets, rows.weights)
-        losses, secondary = problem.clip(losses, secondary)
     return losses, secondary, warm_up
 
 
@@ -694,9 +690,6 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
         state, changed = compare_coreset(state, data)
         if not changed:
             return state, None
-    budget = state.refresh.budget
-    if budget is not None and not state.timings.affords(state.n_learned, len(data.coreset), budget):
-        return state, None
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"

@@ -112,10 +112,6 @@ CASES: dict[str, dict[str, Case]] = {
         "targets": Case(coresets.Leverage, targets="numbers"),
         "no intercept": Case(partial(coresets.Leverage, intercept=False), targets="several"),
     },
-    "LewisWeights": {
-        "absolute": Case(coresets.LewisWeights, targets="numbers", merges_exactly=False),
-        "cubes": Case(partial(coresets.LewisWeights, 3.0, intercept=True), targets="several", merges_exactly=False),
-    },
     "PilotSampling": {
         "numbers": Case(coresets.PilotSampling, targets="numbers"),
         "labels": Case(partial(coresets.PilotSampling, labels=True, leverage=False), targets="codes"),

@@ -12,7 +12,7 @@ from scipy import stats
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, load
 from batch2online.coresets import Anchored, Clustering, Leverage, PilotSampling, RidgeLeverage, Uniform
 from batch2online.methods import scores
-from batch2online.refresh import Adaptive, Geometric, Lazy
+from batch2online.refresh import Adaptive, Geometric
 from batch2online.theory import adaptive_clustering_size, adaptive_constant, adaptive_epsilon
 
 RNG = np.random.default_rng
@@ -203,7 +203,7 @@ def test_a_saved_model_goes_on_bit_for_bit(name, tmp_path):
         assert [one[i] for i in shared] == [other[i] for i in shared]
 
 
-@pytest.mark.parametrize("policy", [Geometric(1.5), Lazy(1.3, 0.01), Adaptive(floor=1e-2, growth=1.4)])
+@pytest.mark.parametrize("policy", [Geometric(1.5), Adaptive(floor=1e-2, growth=1.4)])
 def test_the_coreset_does_not_depend_on_the_policy(policy):
     """Checks of a policy may depend on draws, by the models; those of the sketch do not."""
     X = rare_column(24_000)

@@ -33,7 +33,7 @@ class Certificate:
     loss_bound_is_given : bool
         Whether L was given; otherwise it is the largest loss on the coreset under the current model.
     factor : float
-        Factor of the optimum: 1 + epsilon (1 for exact least squares), 1 + tolerance for ``Lazy``, and where costs are
+        Factor of the optimum: 1 + epsilon (1 for exact least squares), and where costs are
         measured on the coreset that of its error epsilon: (1 + epsilon) / (1 - epsilon) for costs
         that are compared, 1 / (1 - epsilon) for an optimum.
     optimum : float

@@ -89,10 +89,6 @@ Scores = Callable[[IntArray], BoolArray]
 """Which of the rows with these ids were scored when they came."""
 
 
-class LossBoundWarning(UserWarning):
-    """The loss of a row is above ``loss_bound``: the theorem holds for the clipped loss."""
-
-
 @dataclass(frozen=True)
 class FittedEstimator:
     """A model and the weighted rows it was fitted on, on which it can be fitted again.
@@ -134,7 +130,6 @@ class EstimatorProblem(Problem):
     seed: int
     start: int
     epsilon: float
-    loss_bound: float | None = None
     resample: bool = False
     memory: int | None = None
     decays: bool = False
@@ -142,10 +137,6 @@ class EstimatorProblem(Problem):
     own_sensitivity: Callable[[int], float] | None = None
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
-
-    @property
-    def secondary_name(self) -> str:
-        return "clipped" if self.loss_bound is not None else "secondary loss"
 
     def first_check(self, width: int, n_targets: int) -> int:
         return self.start
@@ -167,8 +158,8 @@ class EstimatorProblem(Problem):
         return self.loss.baseline()
 
     def class_scores(self, model: FittedEstimator | None, rows: Rows, losses: Scored) -> ClassScores | None:
-        """Return errors, and the losses of probabilities; with ``loss_bound`` there are no errors."""
-        if self.loss_bound is not None or not isinstance(self.baseline(), ClassBaseline):
+        """Return errors, and the losses of probabilities."""
+        if not isinstance(self.baseline(), ClassBaseline):
             return None
         return ClassScores(losses[1], losses[0] if isinstance(self.loss, LogLoss) else None)
 
@@ -184,18 +175,9 @@ class EstimatorProblem(Problem):
 
     @one_openmp_thread()
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
-        """Return the loss of each row and its secondary loss; with ``loss_bound``, see :meth:`clip`."""
+        """Return the loss of each row and its secondary loss."""
         targets = self._decoded(targets)
-        return self.clip(
-            *self.loss.with_secondary(model.model, self.encoding.decoded(points, model.rows.points), targets)
-        )
-
-    def clip(self, losses: FloatArray, second: FloatArray) -> Scored:
-        """Return losses and secondary losses, or losses clipped to [0, loss_bound] and the amount that was clipped."""
-        if self.loss_bound is None:
-            return losses, second
-        clipped = np.clip(losses, 0.0, self.loss_bound)
-        return clipped, np.abs(losses - clipped)
+        return self.loss.with_secondary(model.model, self.encoding.decoded(points, model.rows.points), targets)
 
     def fit(self, data: Snapshot, current: Any) -> FitResult:
         """Fit the estimator on the kept rows; of the current model only the number of coefficients is used.

@@ -16,7 +16,7 @@ from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
 from batch2online.record import Averages
-from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
+from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.schema import check_value, require_equal
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
@@ -75,8 +75,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)`` after ridge regressions of the first
-        rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``, and ``Geometric(growth=1.2)``
-        with ``epsilon="auto"``; and ``Geometric(growth=2)`` for
+        rows, see Notes; ``Geometric(growth=1.5)`` with ``solve="coreset"``, and ``Geometric(growth=1.2)`` with
+        ``epsilon="auto"``; and ``Geometric(growth=2)`` for
         other losses, ``Geometric(growth=1.5)`` from 100 columns on. A policy that you give refits with the batch
         algorithm from its first check on, by default after ``3 * (n_features + 1)`` rows.
     solve : {"exact", "coreset"}
@@ -229,7 +229,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def _default_refresh(self, exact: bool) -> Policy:
         if exact:
             return _ADAPTIVE
-        return Geometric(growth=1.2) if self.epsilon == "auto" else Lazy(growth=1.2, tolerance=0.015)
+        return Geometric(growth=1.2 if self.epsilon == "auto" else 1.5)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,7 +17,7 @@ from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
-from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
+from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.stream import Stream
 
 
@@ -45,9 +45,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2, growth=1.5, max_noise_factor=4)``. With ``solve="coreset"`` it is
-        ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with
-        ``center``, where explained variance matters and reacts more strongly than the loss; with ``epsilon="auto"``
-        ``Geometric(growth=1.5)``.
+        ``Geometric(growth=2.0)``, with ``epsilon="auto"`` ``Geometric(growth=1.5)``.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
         schedule keeps changes few, see "Proofs".
@@ -151,9 +149,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def _default_refresh(self, exact: bool) -> Policy:
         if exact:
             return Adaptive(kappa=2.0, growth=1.5, max_noise_factor=4.0)
-        if self.epsilon == "auto":
-            return Geometric(growth=1.5)
-        return Lazy(1.5, 0.004) if self.center else Lazy(1.7, 0.008)
+        return Geometric(growth=1.5 if self.epsilon == "auto" else 2.0)
 
     @property
     def _model(self) -> Subspace:
