@@ -323,7 +323,7 @@ class Durable:
 
     def learn_one(self, x: Any, y: Any = None, *, key: str | None = None) -> Self:
         """Learn one row, as the model's own ``learn_one``, and keep it."""
-        return self._learn(lambda: self.model.learn_one(x, y), lambda: self.model._prepared_one(x, y), key, None)
+        return self._learn(lambda: self.model.learn_one(x, y), lambda: self.model._prepare_one(x, y), key, None)
 
     def merge(self, other: Any, *, key: str | None = None) -> Self:
         """Merge another estimator, as the model's own ``merge``, and store the result."""

@@ -9,9 +9,9 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from inspect import signature
-from math import hypot
 from operator import mul
 from pathlib import Path
 from threading import RLock
@@ -28,7 +28,7 @@ from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
-from batch2online.input import LinearPlan, PreparedRow, PreparedRows, RowReader
+from batch2online.input import LinearPlan, PreparedRows, RowReader, single
 from batch2online.quality import Baseline, ClassBaseline
 from batch2online.reasons import explained
 from batch2online.record import Averages, Handful
@@ -275,13 +275,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if self._encodes(X):
             return self._prepare_encoded(self._read_table(X, is_first), y, sample_weight)
         X, of_rows = self._prepared_rows(X, is_first)
+        return self._with_targets(X, of_rows, y, sample_weight)
+
+    def _with_targets(self, X: Any, of_rows: Any, y: Any, sample_weight: Any) -> PreparedRows:
+        """Return validated rows with their targets; ``of_rows`` is a change of the problem by the rows, if any."""
         y, of_targets = self._prepared_targets(y)
         targets = check_targets(y, X.shape[0])
-        if is_first:
+        if self.__sklearn_is_fitted__():
+            self._check_target_shape(y, targets)
+        else:
             stream = self._new_stream(targets.shape[1]).with_flat_targets(y is not None and y.ndim == 1)
             self._stream = self._begun(self._with_drift(stream))
-        else:
-            self._check_target_shape(y, targets)
         self._stream.check_rows_fit(X.shape[0])
         problem = None
         for change in (of_rows, of_targets):
@@ -640,84 +644,68 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def _takes_any_number(self) -> bool:
         """Whether any number is a valid target: no labels, and no restriction by the loss."""
-        return True
+        return not self._has_labels
 
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
         try:
-            read, engine = self._reader, self._stream
-            values = read.getter(x)
-            if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
-                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.codes[y]
-                with engine.lock:
-                    if self._stream is engine and self._owner is None and engine.append_one(values, target):
-                        return self
+            engine, read = self._stream, self._reader
+            values, target = read.values(x), read.target(y)
+            with engine.lock:
+                if self._stream is engine and self._owner is None and engine.append_one(values, target):
+                    return self
         except Exception:  # no row yet, no reader, no mapping, or an invalid value: again, with clear errors
             pass
         return self._learn_one(x, y)
 
     def _learn_one(self, x: Any, y: Any) -> Self:
-        if "_stream" not in self.__dict__:
-            return self._learn_first(x, y)
-        if "_owner" in self.__dict__:
-            self._check_may_change()
-        if "_former" in self.__dict__:
-            self._check_settings()
-        with self._stream.lock:
-            if self._stream.columns is not None and not self._stream.columns.is_final:
-                self._stream = self._applied(self._prepared_one(x, y))
-                return self
-            row = self._prepare_one(x, y)
-            values, target, problem, weight = row
-            if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
-                self._stream = self._applied(row.as_rows())
-            if (
-                weight == 1.0
-                and self._has_labels
-                and isinstance(y, bool | int | float | str)
-                and "_reader" in vars(self)
-            ):
-                self._reader.codes[y] = target
+        """Learn one row as :meth:`partial_fit` does."""
+        self._check_may_change()
+        if not self.__sklearn_is_fitted__():
+            fresh = self._unfitted_copy()
+            fresh._stream = fresh._applied(fresh._prepare_first(x, y))
+            if not self._is_first(fresh):
+                return self.learn_one(x, y)
+        else:
+            with self._stream.lock:
+                self._stream = self._applied(self._prepare_one(x, y))
+        self._store_reader()
         return self
 
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
-        """Return one validated row; nothing is learned yet."""
-        return PreparedRow(self._values_of(x), self._target_of(y))
-
-    def _prepared_one(self, x: Any, y: Any) -> PreparedRows:
-        """Return one validated row as a batch."""
-        columns = self._stream.columns
-        if columns is None or columns.is_final:
-            return self._prepare_one(x, y).as_rows()
-        return self._prepare_encoded(columns.read_one(self._listed(x)), *self._target_and_weight(y))
-
-    def _learn_first(self, x: Any, y: Any) -> Self:
+    def _prepare_first(self, x: Any, y: Any) -> PreparedRows:
+        """Return the validated first row of an unfitted estimator, whose columns it sets."""
         names = list(x) if isinstance(x, Mapping) else None
         if names is not None and not all(isinstance(name, str) for name in names):
             raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
         if self._encodes([list(x)]) or (names is not None and getattr(self, "columns", None) is not None):
-            return self._learn_first_of_table(x, y, names)
-        rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], names=names)
-        fresh = self._unfitted_copy()
-        fresh.partial_fit(rows, None if y is None else np.asarray([unmasked(y, "y")]))
+            from batch2online.frames.table import read_first
+
+            known = self._shard_columns
+            encoded = read_first(x) if known is None else known.read_one(self._listed(x))
+            self.n_features_in_ = len(x)
+            prepared = self._prepare_encoded(encoded, *self._one_target(y))
+        else:
+            rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], None, names, self._largest)
+            prepared = self._prepare(rows, self._one_target(y)[0], None)
         if names is not None:
-            fresh.feature_names_in_ = np.asarray(names, dtype=object)
-        return self if self._is_first(fresh) else self.learn_one(x, y)
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return prepared
 
-    def _learn_first_of_table(self, x: Any, y: Any, names: list[str] | None) -> Self:
-        from batch2online.frames.table import read_first
+    def _prepare_one(self, x: Any, y: Any) -> PreparedRows:
+        """Return one validated row; nothing is learned yet."""
+        self._check_settings()
+        columns = self._stream.columns
+        if columns is not None and not columns.is_final:
+            return self._prepare_encoded(columns.read_one(self._listed(x)), *self._one_target(y))
+        return self._with_targets(self._row_of(x)[None], None, *self._one_target(y))
 
-        fresh = self._unfitted_copy()
-        known = self._shard_columns
-        encoded = read_first(x) if known is None else known.read_one(self._listed(x))
-        fresh.n_features_in_ = len(x)
-        if names is not None:
-            fresh.feature_names_in_ = np.asarray(names, dtype=object)
-        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, *self._target_and_weight(y)))
-        return self if self._is_first(fresh) else self.learn_one(x, y)
-
-    def _target_and_weight(self, y: Any) -> tuple[Any, Any]:
-        targets = None if y is None else [y]
+    def _one_target(self, y: Any) -> tuple[Any, Any]:
+        """Return the target and the weight of one row as arrays, None where there is none."""
+        is_first = not self.__sklearn_is_fitted__()
+        if self._has_labels and not (is_first and y is None):
+            targets = single(y)
+        else:
+            targets = None if y is None else np.asarray([unmasked(y, "y")])
         return targets, self._weighted(targets, None)
 
     def _listed(self, x: Any) -> list[Any]:
@@ -727,111 +715,87 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         columns = self._shard_columns if not self.__sklearn_is_fitted__() else self._stream.columns
         return list(_in_order(x, [column.name for column in columns.schema.columns]))
 
-    def _values_of(self, x: Any) -> Any:
-        """Return the values of one row in the order of the columns, checked."""
-        if (columns := self._stream.columns) is not None:
-            values = self._listed(x)
-            plain = (
-                columns.plain_features(values, min(_EXACT, self._largest))
-                if len(values) == self.n_features_in_
-                else None
-            )
-            if plain is not None:
-                return plain
-            codes, schema, _ = columns.read_one(values)
-            self._check_encoded(codes, schema)
-            return columns.features(codes, schema)[0].tolist()
-        if isinstance(x, Mapping):
-            read = self._reader_of_names()
-            try:
-                return read(x)
-            except (KeyError, OverflowError, TypeError, ValueError):
-                x = _in_order(x, self.feature_names_in_)
-        if len(x) != self._stream.width:
-            raise ValueError(f"x must have {self._stream.width} values, got {len(x)}.")
-        if type(x) is np.ndarray and x.dtype == np.float64 and x @ x <= self._largest**2:
-            return x
-        x = unmasked(x, "x")
-        try:
-            is_real = type(x) is not np.ndarray or x.dtype.kind != "c"
-            if is_real and hypot(*x) <= self._largest:
-                if "feature_names_in_" not in vars(self) and "_reader" not in vars(self):
-                    self._reader = RowReader(None, self._stream.width, self._largest, self._plain_targets())
-                return x
-        except (OverflowError, TypeError):
-            pass
-        row = check_rows([x], names=getattr(self, "feature_names_in_", None), largest=self._largest)[0]
-        if hypot(*row) <= self._largest:
-            return row
-        raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
-
     def _row_of(self, x: Any) -> FloatArray:
-        """Return the values of one row as an array (d,), checked."""
-        if type(x) is not np.ndarray:
-            try:
-                return self._reader.array(x)
-            except Exception:  # no reader yet, or an invalid value: again, with clear errors
-                pass
-        return np.asarray(self._values_of(x), dtype=np.float64)
+        """Return the values or features of one row as an array (d,), checked."""
+        stream = self._check_fitted()
+        is_plain = type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (stream.width,)
+        if is_plain and stream.columns is None and x @ x <= self._largest**2:
+            plain: FloatArray = x
+            return plain
+        try:
+            return self._reader.array(x)
+        except Exception:  # no reader yet, or an invalid value: again, with clear errors
+            pass
+        if stream.columns is not None:
+            codes, schema, _ = stream.columns.read_one(self._listed(x))
+            self._check_encoded(codes, schema)
+            features: FloatArray = stream.columns.features(codes, schema)[0]
+            return features
+        names = getattr(self, "feature_names_in_", None)
+        if isinstance(x, Mapping):
+            if names is None:
+                raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
+            x = _in_order(x, names)
+        if len(x) != stream.width:
+            raise ValueError(f"x must have {stream.width} values, got {len(x)}.")
+        self._store_reader()
+        row: FloatArray = check_rows([unmasked(x, "x")], None, names, self._largest)[0]
+        return row
+
+    def _store_reader(self) -> None:
+        """Store what reads single rows of plain numbers, and the labels that are known by now."""
+        stream, read = self._stream, vars(self).get("_reader")
+        if read is None and (read := self._new_reader()) is not None:
+            self._reader = read
+        if read is not None and read.codes is not None and self._has_labels:
+            labels = getattr(stream.problem, "labels", {})
+            read.codes.update((label, (code,)) for code, label in labels.items())
+
+    def _new_reader(self) -> RowReader | None:
+        """Return what reads single rows of plain numbers; None where each row needs a conversion."""
+        stream = self._stream
+        columns, names = stream.columns, getattr(self, "feature_names_in_", None)
+        if (columns is not None and not columns.is_final) or not (self._takes_any_number or self._has_labels):
+            return None
+        if not stream.flat_targets and self._needs_targets:
+            return None
+        codes: dict[Any, tuple[float, ...]] | None = None if self._needs_targets else {None: ()}
+        width, names = self.n_features_in_, None if names is None else [str(name) for name in names]
+        encode = None if columns is None else partial(columns.plain_features, largest=min(_EXACT, self._largest))
+        return RowReader(names, width, self._largest, {} if self._has_labels and self._needs_targets else codes, encode)
 
     def _plain_predictor(self, x: Any) -> tuple[float, LinearPlan] | None:
         """Return the linear predictor of one row of Python numbers, and its plan; None if there is none or on errors.
 
         It is that of arrays up to rounding.
         """
+        if type(x) is np.ndarray:
+            return None
         try:
             known = self._stream.plan
             if known is not None:
-                read, plan = known
-                values = read.getter(x)
-                if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
-                    found = sum(map(mul, plan.coefficients, values), plan.intercept)
-                    if type(found) is float:  # numbers of NumPy have precisions of their own
-                        return found, plan
+                values_of, plan = known
+                found = sum(map(mul, plan.coefficients, values_of(x)), plan.intercept)
+                if type(found) is float:  # numbers of NumPy have precisions of their own
+                    return found, plan
         except Exception:  # no row yet, no mapping, or an invalid value
             pass
-        if type(x) is not np.ndarray:
-            self._store_plan()
+        self._store_plan()
         return None
 
     def _store_plan(self) -> None:
         """Store the linear predictor of the current model with the stream, if it has one."""
         engine, read = self.__dict__.get("_stream"), self.__dict__.get("_reader")
-        if engine is None or read is None or (engine.plan is not None and engine.plan[0] is read):
+        if engine is None or read is None or engine.plan is not None:
             return
         state = engine.current
         plan = self._new_plan(state) if state.has_model and state.ordered else None
         if plan is not None:
-            vars(engine)["plan"] = read, plan
+            vars(engine)["plan"] = read.values, plan
 
     def _new_plan(self, state: Any) -> LinearPlan | None:
         """Return the linear predictor of the current model in Python numbers; None if it is another kind of model."""
         return None
-
-    def _reader_of_names(self) -> RowReader:
-        reader: RowReader | None = self.__dict__.get("_reader")
-        if reader is None or reader.names is None:
-            names = list(getattr(self, "feature_names_in_", ()))
-            if not names:
-                raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
-            reader = self._reader = RowReader(names, len(names), self._largest, self._plain_targets())
-        return reader
-
-    def _plain_targets(self) -> int | None:
-        """Return the number of targets of a row, None if they need a conversion."""
-        if not self._needs_targets:
-            return 0
-        return 1 if self._takes_any_number and self._stream.flat_targets else None
-
-    def _target_of(self, y: Any) -> Any:
-        if not self._needs_targets:
-            return ()
-        if type(y) is float and -LARGEST <= y <= LARGEST and self._stream.flat_targets:
-            return (y,)
-        given = np.asarray([unmasked(y, "y")])
-        target = check_targets(given, 1)
-        self._check_target_shape(given, target)
-        return tuple(target[0].tolist())
 
     # -- shards ----------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.headline import Metrics, classification_quality, regression_quality
-from batch2online.input import PreparedRow, PreparedRows
+from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
@@ -422,28 +422,26 @@ class BatchToOnline(Labelled):
         """Learn one row: a mapping of column names to values, a sequence of values, or a string."""
         return super().learn_one(x, y)
 
-    def _learn_first(self, x: Any, y: Any) -> Self:
+    def _prepare_first(self, x: Any, y: Any) -> PreparedRows:
         rows = input_support.single_row_table(x)
         if rows is None:
-            return super()._learn_first(x, y)
-        fresh = self._unfitted_copy()
-        fresh.partial_fit(rows, None if y is None else np.asarray([y]))
-        return self if self._is_first(fresh) else self.learn_one(x, y)
+            return super()._prepare_first(x, y)
+        return self._prepare(rows, None if y is None else np.asarray([y]), None)
 
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
+    def _prepare_one(self, x: Any, y: Any) -> PreparedRows:
         encoding = self._encoding
         if encoding.schema is None:
             return super()._prepare_one(x, y)
+        self._check_settings()
         points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
         input_support.check_columns(self.estimator, points, schema)
         input_support.check_coreset(self._stream.sketch, schema, points)
         encoding.strings.add(strings)
-        row = super()._prepare_one(points[0], y)
-        problem = replace(row.problem or self._stream.problem, encoding=replace(encoding, schema=schema))
-        return row._replace(problem=problem)
+        now = replace(encoding, schema=schema)
+        return self._with_targets(points, lambda problem: replace(problem, encoding=now), *self._one_target(y))
 
-    def _values_of(self, x: Any) -> Any:
-        return super()._values_of(x) if self._encoding.schema is None else x  # it is encoded already
+    def _new_reader(self) -> RowReader | None:
+        return super()._new_reader() if self._encoding.schema is None else None
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
         encoding = own.problem.encoding.merged(other.problem.encoding)
@@ -581,7 +579,7 @@ class BatchToOnline(Labelled):
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._encoding.schema
         if schema is None:
-            return model.predict(np.asarray(super()._values_of(x), dtype=np.float64)[None])[0]
+            return model.predict(self._row_of(x)[None])[0]
         points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
         return model.predict(self._decoded(points, strings))[0]
 

@@ -256,13 +256,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     @property
     def _takes_any_number(self) -> bool:
-        return self._is_plain
-
-    def _target_of(self, y: Any) -> Any:
-        target = super()._target_of(y)
-        if not self._is_plain:
-            self._predictor_loss().check(np.asarray(target, dtype=np.float64).reshape(-1))
-        return target
+        return self.loss in ("squared", "huber", "absolute", "quantile")
 
     # Each reads the engine and its model once: another thread may replace them at any moment.
 

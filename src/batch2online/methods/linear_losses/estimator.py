@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin
 from batch2online._types import FloatArray
 from batch2online.estimator import Trusted, check_plain
 from batch2online.headline import Metrics, classification_quality
-from batch2online.input import LinearPlan, PreparedRow, PreparedRows
+from batch2online.input import LinearPlan, PreparedRows, RowReader
 from batch2online.labels import Labelled, Labels
 from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor, default_refresh
@@ -25,7 +25,6 @@ from batch2online.record import Averages
 from batch2online.refresh import Policy
 from batch2online.schema import check_value
 from batch2online.stream import Stream
-from batch2online.validation import check_weights
 
 _LARGEST_EXPONENT = 700.0
 """Below the logarithm of the largest number."""
@@ -212,12 +211,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         """
         return super().partial_fit(X, y, sample_weight)
 
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
-        row = super()._prepare_one(x, y)
-        if not isinstance(self.class_weight, Mapping):
-            return row
-        points, targets = np.asarray(row.values, dtype=np.float64)[None], np.array([row.target])
-        return row._replace(weight=float(check_weights(self._weighted([y], None), points, targets)[0]))
+    def _new_reader(self) -> RowReader | None:
+        return None if isinstance(self.class_weight, Mapping) else super()._new_reader()
 
     def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
         return not isinstance(self.class_weight, Mapping) and super()._is_plain_array(X, y, sample_weight)
