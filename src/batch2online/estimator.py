@@ -29,9 +29,8 @@ from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
 from batch2online.input import LinearPlan, PreparedRows, RowReader, single
-from batch2online.quality import Baseline, ClassBaseline
+from batch2online.metrics import Metrics
 from batch2online.reasons import explained
-from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import Batch, ones
@@ -99,9 +98,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _problem: type | tuple[type, ...] = object
     """The classes that the problem in a file may have."""
 
-    _best = "model known"
-    """The best model that the loss is compared with, as text."""
-
     @property
     def _largest(self) -> float:
         """Largest magnitude of a value."""
@@ -125,7 +121,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _accuracy(self, scale: float) -> float:
         """Return the accuracy of the coreset of the rows seen; with "auto" ``scale`` over the root of their number."""
-        rows = self._view().sketch.totals.effective_rows
+        rows = self.stream_.view().sketch.totals.effective_rows
         return adaptive_epsilon(rows, scale) if self.epsilon == "auto" else float(self.epsilon)
 
     def _check_choice(self, parameter: str, *choices: str) -> None:
@@ -582,10 +578,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         engine: Stream = self._stream
         return engine
 
-    def _view(self) -> Stream:
-        """Return the stream with all rows learned and none buffered, for reports and adapters."""
-        return self._check_fitted().view()
-
     def _rows_to_check(self) -> int:
         """Return the number of rows until the model can change; 1 before the first row."""
         if not self.__sklearn_is_fitted__():
@@ -876,6 +868,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- fitted attributes -----------------------------------------------------------------------------------
 
     @property
+    def stream_(self) -> Stream:
+        """What was learned, a value: see ``docs/architecture.md``."""
+        return self._check_fitted()
+
+    @property
     def n_seen_(self) -> int:
         """Number of rows seen (and not forgotten)."""
         return self._check_fitted().n_seen
@@ -908,8 +905,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def change_reasons_(self) -> list[str]:
         """Each change in words: why the model was replaced, which inputs and predictions moved, and what it gained."""
-        names, labels = getattr(self, "feature_names_in_", None), getattr(self._check_fitted().problem, "labels", {})
-        return [explained(event, names=names, labels=labels) for event in self.changes_]
+        names = getattr(self, "feature_names_in_", None)
+        return [explained(event, names=names, labels=self.stream_.problem.labels) for event in self.changes_]
 
     @property
     def timings_(self) -> Timings:
@@ -935,61 +932,23 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- metrics and reports ---------------------------------------------------------------------------------
 
-    def _quality(self, rows: Averages) -> words.Metrics:
-        """Return measures of quality in the units of the data, from prequential losses."""
-        return words.mean_loss(rows)
-
-    def _baseline(self) -> Baseline | None:
-        record = self._check_fitted().record()
-        return None if record is None else record.baseline
-
-    def _label_of(self, code: float) -> Any:
-        """Return the label of a class."""
-        return getattr(self._stream.problem, "labels", {}).get(code, code)
-
-    def _gain_over_seeds(self) -> float | None:
-        """Return the share by which clusters cost less than seeds of k-means++; None where there are no clusters."""
-        return None
-
-    def _further_quality(self) -> words.Metrics:
-        """Return measures of the current model that are no averages of prequential losses."""
-        return {}
-
-    def _handful(self) -> Handful | None:
-        """Return the few rows with most of the loss, if there are any."""
-        found: Handful | None = self._check_fitted().handful()
-        return found
-
-    def _averages(self) -> tuple[Averages | None, Averages | None]:
-        """Return sums of prequential losses over all rows and over the last ones; None if unknown."""
-        engine = self._check_fitted()
-        return engine.averages(), engine.recent_averages()
-
     @property
-    def metrics_(self) -> words.Metrics:
+    def metrics_(self) -> Metrics:
         """Measures of quality by name: plain averages over all rows, each predicted before it was learned.
 
         Rows are not decayed here, not even with ``half_life`` or ``window``; averages over the last rows are
         ``recent_metrics_``. Empty if no row was scored.
         """
-        rows, baseline = self._averages()[0], self._baseline()
-        if rows is None:
-            return {}
-        found = self._quality(rows)
-        if not isinstance(baseline, ClassBaseline):
-            return found
-        return found | words.class_quality(baseline, self._label_of)
+        return self.stream_.performance().metrics()
 
     @property
-    def baseline_metrics_(self) -> words.Metrics:
+    def baseline_metrics_(self) -> Metrics:
         """The same measures of the simplest prediction from earlier rows, each row scored before it was learned.
 
         It is the mean of the targets so far, or the most frequent class and the shares of classes before each segment
         of rows; for clusters, the seeds of k-means++ on the coreset. Empty where there is none.
         """
-        record = self._check_fitted().record()
-        rows = None if record is None else record.of_baseline()
-        return {} if rows is None else self._quality(rows)
+        return self.stream_.performance().baseline_metrics()
 
     @property
     def window_metrics_(self) -> list[dict[str, Any]]:
@@ -998,21 +957,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Each is a dictionary of ``stop``, the row count at which the window ends, ``rows``, ``metrics`` and
         ``baseline``. Each row was predicted before it was learned, and counts with its given weight.
         """
-        record, stop, found = self._check_fitted().record(), 0, []
-        for own, beside in [] if record is None else record.of_windows():
-            stop += own.rows
-            baseline = {} if beside is None else self._quality(beside)
-            found.append({"stop": stop, "rows": own.rows, "metrics": self._quality(own), "baseline": baseline})
-        return found
+        return self.stream_.performance().window_metrics()
 
     @property
-    def recent_metrics_(self) -> words.Metrics:
+    def recent_metrics_(self) -> Metrics:
         """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count equally.
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
-        rows = self._averages()[1]
-        return {} if rows is None else self._quality(rows)
+        return self.stream_.performance().recent_metrics()
 
     def headline(self, target: str | None = None, *, scale: float = 1.0, unit: str = "") -> words.Headline:
         """Return quality, distance to the best possible fit, changes and order in one line.

@@ -8,7 +8,6 @@ Only :meth:`Stream.append_one` writes to its own buffer, one row at a time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
@@ -20,10 +19,10 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.answers import Answered
 from batch2online.history import History, HistoryPlace
+from batch2online.metrics import Performance
 from batch2online.numerics.memory import check_available
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem, check_problem
-from batch2online.record import Averages, Handful, Record
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, Regret, regret_of
 from batch2online.rows import (
@@ -479,31 +478,10 @@ class Stream:
         regret: Regret = self.cached("regret", lambda: regret_of(self.view().current, self.snapshot()))
         return regret
 
-    def averages(self) -> Averages | None:
-        """Return the losses of all scored rows, each with its given weight; None if there are none."""
-        record, regret, sketch = self.record(), self.regret(), self.sketch
-        if record is None:
-            return None
-        total = math.nan if record.span else regret.total
-        if record.spread is not None:
-            total = record.spread.total(around_zero=not getattr(sketch, "intercept", True))
-        share = record.weight / regret.weight if regret.weight > 0 else 1.0
-        return record.averages(total, regret.resolution * share)
-
-    def recent_averages(self) -> Averages | None:
-        """Return the same of the last rows, where old ones lose weight."""
-        record = self.record()
-        return None if record is None else record.of_recent()
-
-    def handful(self) -> Handful | None:
-        """Return the few rows that hold most of the loss, if there are such."""
-        averages, record = self.averages(), self.record()
-        return None if averages is None or record is None else record.handful(averages.resolution)
-
-    def record(self) -> Record | None:
-        """Return sums over the rows scored; None where rows came without order."""
-        current = self.view().current
-        return None if math.isnan(current.loss) else current.record
+    def performance(self) -> Performance:
+        """Return what the rows have cost, each predicted before it was learned."""
+        found: Performance = self.cached("performance", lambda: Performance(self.view()))
+        return found
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""

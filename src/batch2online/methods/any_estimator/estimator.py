@@ -22,18 +22,16 @@ from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
-from batch2online.headline import Metrics, classification_quality, regression_quality
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
-from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
+from batch2online.methods.any_estimator.row_losses import loss_of
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.memory import parsed_bytes
-from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
 from batch2online.rows import Batch, Rows, check_width
@@ -457,22 +455,6 @@ class BatchToOnline(Labelled):
     # -- quality -------------------------------------------------------------------------------------------------
 
     @property
-    def _row_loss(self) -> RowLoss:
-        loss: RowLoss = self._stream.problem.loss
-        return loss
-
-    def _quality(self, rows: Averages) -> Metrics:
-        if isinstance(self._row_loss, LogLoss):
-            return classification_quality(rows)
-        if self._row_loss == Deviation(2.0):
-            return regression_quality(rows)
-        return dict([self._row_loss.measure(rows.mean_loss)])
-
-    def _handful(self) -> Handful | None:
-        """Return the few rows that hold most of the loss, if there are any; errors that are counted are all alike."""
-        return None if isinstance(self._row_loss, ZeroOne) else super()._handful()
-
-    @property
     def regret_(self) -> EstimatorRegret:
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
@@ -484,10 +466,6 @@ class BatchToOnline(Labelled):
         stream = self._stream.view()
         is_fitted = stream.current.model is not None
         return is_fitted and bool(stream.problem.is_flexible(stream.current.model, len(stream.coreset())))
-
-    @property
-    def _best(self) -> str:  # type: ignore[override]
-        return "model in hindsight, out of sample" if self._is_flexible else "model known"
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)

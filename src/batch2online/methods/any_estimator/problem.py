@@ -18,12 +18,14 @@ from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
-from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
+from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss, ZeroOne
 from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
 from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
+from batch2online.metrics import Metrics, classification_quality, regression_quality
 from batch2online.numerics.threads import one_openmp_thread
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores
+from batch2online.record import Averages
 from batch2online.results import most_moved
 from batch2online.rows import Rows, all_ones
 from batch2online.sketches.base import Coreset, Snapshot
@@ -137,6 +139,17 @@ class EstimatorProblem(Problem):
     own_sensitivity: Callable[[int], float] | None = None
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
+
+    @property
+    def counts_errors(self) -> bool:
+        return isinstance(self.loss, ZeroOne)
+
+    def quality(self, rows: Averages) -> Metrics:
+        if isinstance(self.loss, LogLoss):
+            return classification_quality(rows)
+        if self.loss == Deviation(2.0):
+            return regression_quality(rows)
+        return dict([self.loss.measure(rows.mean_loss)])
 
     def first_check(self, width: int, n_targets: int) -> int:
         return self.start

@@ -9,13 +9,11 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.headline import Metrics, mean_loss, regression_quality
 from batch2online.input import LinearPlan, flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
-from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.schema import check_value, require_equal
 from batch2online.stream import Stream
@@ -145,12 +143,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     _needs_targets = True
 
     _problem = Problem  # which of two, _assembled checks
-    _best = "possible linear fit"
-
-    def _quality(self, rows: Averages) -> Metrics:
-        if isinstance(self._check_fitted().problem, LeastSquares):
-            return regression_quality(rows)
-        return {"MAE": rows.mean_secondary_loss} | mean_loss(rows)
 
     def __init__(
         self,

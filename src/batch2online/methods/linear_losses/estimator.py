@@ -13,15 +13,14 @@ from sklearn.base import ClassifierMixin
 
 from batch2online._types import FloatArray
 from batch2online.estimator import Trusted, check_plain
-from batch2online.headline import Metrics, classification_quality
 from batch2online.input import LinearPlan, PreparedRows, RowReader
 from batch2online.labels import Labelled, Labels
 from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor, default_refresh
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.linear_losses.solver import Penalty
+from batch2online.metrics import Metrics
 from batch2online.numerics.threads import one_thread
-from batch2online.record import Averages
 from batch2online.refresh import Policy
 from batch2online.schema import check_value
 from batch2online.stream import Stream
@@ -150,9 +149,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     _needs_targets = True
     _problem = LinearLossProblem
-
-    def _quality(self, rows: Averages) -> Metrics:
-        return classification_quality(rows)
 
     @property
     def baseline_metrics_(self) -> Metrics:

@@ -10,13 +10,11 @@ from sklearn.utils.validation import check_array
 
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.headline import Metrics, low_rank_quality
 from batch2online.input import at_hand
 from batch2online.methods.low_rank.moments import SecondMoments, second_moments
 from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
-from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.stream import Stream
 
@@ -96,10 +94,6 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     """
 
     _problem = LowRank
-    _best = "possible subspace"
-
-    def _quality(self, rows: Averages) -> Metrics:
-        return low_rank_quality(rows)
 
     def __init__(
         self,

@@ -219,7 +219,7 @@ class Night:
         if self._answerer is None or not self.rows:
             return {}
         found = Averages(self.rows, float(self.rows), self.loss, self.secondary, self._total())
-        return dict(self.model._quality(found))
+        return dict(self.model.stream_.problem.quality(found))
 
     def quality_learning(self) -> dict[str, float]:
         """Return measures of the night in which each row was predicted just before it was learned."""
@@ -228,7 +228,7 @@ class Night:
             return {}
         sums = now.loss - before.loss, now.secondary_loss - before.secondary_loss
         found = Averages(now.rows - before.rows, now.weight - before.weight, *sums, self._total())
-        return dict(self.model._quality(found))
+        return dict(self.model.stream_.problem.quality(found))
 
     def _total(self) -> float:
         """Return the loss of the mean of the night."""

@@ -146,7 +146,8 @@ def quality_of(model: Any) -> dict[str, Any]:
 
     ``regret_of`` names the rows that ``loss``, ``optimum``, ``ratio`` and ``regret`` refer to.
     """
-    (rows, recent), handful, baseline = model._averages(), model._handful(), model._baseline()
+    found = model.stream_.performance()
+    rows, recent, handful, baseline = found.averages, found.recent, found.handful, found.baseline
     auc = baseline.auc if isinstance(baseline, ClassBaseline) else None
     return {
         "metrics": model.metrics_,
