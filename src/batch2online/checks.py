@@ -226,7 +226,7 @@ def _bytes_of(content: object, subject: Any) -> bytes:
     except TypeError:
         twin = copy.deepcopy(subject)
         if not isinstance(twin, CoresetBuilder):
-            stream = twin._stream  # seconds differ from run to run
+            stream = twin.stream_  # seconds differ from run to run
             twin._stream = stream.map(lambda state: replace(state, timings=Timings()))
         return pickle.dumps(twin)
 
@@ -392,7 +392,7 @@ def read(subject: Any) -> None:
     assert not any(array.flags.writeable for array in arrays if array is not None), "a coreset can be written into"
     assert (np.diff(coreset.ids) > 0).all(), "ids are not in order"
     if not isinstance(subject, CoresetBuilder):
-        assert subject.regret_.rows == subject.n_seen_ - subject._stream.view().current.unscored.rows
+        assert subject.regret_.rows == subject.n_seen_ - subject.stream_.view().current.unscored.rows
         assert subject.n_changes_ == len(subject.changes_)
         subject.changes_.clear()
 
@@ -901,7 +901,7 @@ def failing_on_call(fit: Callable[..., Any], number: int, exception: type[BaseEx
 
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
     """Make the solver of this model raise in one of the next calls."""
-    problem = type(model._stream.problem)
+    problem = type(model.stream_.problem)
     return patch.object(problem, "fit", failing_on_call(problem.fit, number, exception))
 
 

@@ -185,7 +185,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh._stream = fresh._with_final_columns()
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-        fresh._stream = fresh._stream.refit("fit")
+        fresh._stream = fresh.stream_.refit("fit")
         fresh._finish_fit(X)
         return self._replace_state(fresh)
 
@@ -521,7 +521,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_settings()
         with self._stream.lock:
             self._check_mergeable(other)
-            self._stream = self._merged(self._fixed(), other._stream)
+            self._stream = self._merged(self._fixed(), other.stream_)
             self._stream.tidy()
         return self
 
@@ -536,13 +536,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             own, others = getattr(self, name), getattr(other, name)
             if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
-        own, others = (e._stream.columns and e._stream.columns.preparation for e in (self, other))
+        own, others = (e.stream_.columns and e.stream_.columns.preparation for e in (self, other))
         if own != others:
             raise ValueError(
                 "Can only merge estimators that encode their columns alike: call new_shard of one that has learned the "
                 "first rows."
             )
-        if self._stream.flat_targets != other._stream.flat_targets:
+        if self._stream.flat_targets != other.stream_.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
