@@ -331,6 +331,23 @@ class Report:
             )
         return out
 
+    def scattered(self, series):
+        """Return the complaints about rows on principal components, up to signs, or about their ids and weights."""
+        label, points = series["label"], np.array(series["points"], dtype=float)
+        if label == "row":  # tips of rows: the id and the weight
+            weights = dict(zip(self.ids, self.w, strict=True))
+            return _points("weights", [(w, weights.get(row, np.nan)) for w, row in points], 6e-4)
+        if not re.fullmatch(r"rows|cluster \d+", label) or len(self.ids) > 400:
+            return []
+        own = self.last[self.ids, 1] == int(label.split()[1]) if label != "rows" else np.full(len(self.ids), True)
+        axes = np.linalg.svd((self.X - self.mean) * np.sqrt(self.w)[:, None], full_matrices=False)[2][:2]
+        known = (self.X - self.mean)[own] @ axes.T
+        if points.shape != known.shape:
+            return [f"{len(points)} rows of {label} are drawn, recomputed {own.sum()}"]
+        room = 0.006 * abs(points) + 1e-6
+        near = [(abs(points - known * sign) <= room).all(axis=0) for sign in (1, -1)]
+        return [] if (near[0] | near[1]).all() else [f"rows of {label} are not on their principal components"]
+
     def response(self, name, x):
         """Return the mean prediction where a column has the value of some row that is nearest to x."""
         j, X = self.names.index(name), self.X.copy()
@@ -459,6 +476,8 @@ def _charts(page, report, rules):
                     rules.pop((y, "excess cost"), None)
             if chart["axes"]["x"][0] in report.names:
                 out += _points(y, [(b, report.response(chart["axes"]["x"][0], a)) for a, b in each["points"]])
+            if y == "second principal component":
+                out += report.scattered(each)
             if y == "evidence (log10)" and each["label"]:
                 out += _points(y, [(b, Between(-2, 3)) for _, b in each["points"]])
             if rule is None:
@@ -479,10 +498,10 @@ def _charts(page, report, rules):
     return out + [f"no points of {each}" for each in rules]
 
 
-def _points(place, pairs):
+def _points(place, pairs, rel=6e-5):
     """Return the complaints about coordinates, which have five digits."""
     return [
         f"chart {place}: {found}, recomputed {known}"
         for found, known in pairs
-        if found is not None and not net.agrees(found, known, 6e-5 * abs(found))
+        if found is not None and not net.agrees(found, known, rel * abs(found))
     ]
