@@ -130,19 +130,14 @@ def run_context(model: Any, result: dict[str, Any], run_time: RunTime | None = N
 
 def described(context: ReportContext, event: ChangeEvent) -> str:
     """Return the reason of a change, and which inputs and predictions it moved, in the units of the columns."""
-    labels = getattr(view_of(context.model).problem, "labels", {})
+    labels = getattr(context.model.stream_.view().problem, "labels", {})
     unit = context.units.get(str(context.target), "")
     return explained(event, reason(event), names=context.names, labels=labels, scales=context.scales, unit=unit)
 
 
-def view_of(model: Any) -> Any:
-    """Return the current model, its problem and its summary, as of the rows seen."""
-    return model._view()
-
-
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     """Return the coreset with its numeric columns alone, missing values filled by the mean, and their positions."""
-    now = view_of(model)
+    now = model.stream_.view()
     encoding = getattr(now.problem, "encoding", None)
     if encoding is None or encoding.schema is None:
         return model.coreset_, list(range(now.width))

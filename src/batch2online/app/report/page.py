@@ -13,7 +13,7 @@ from batch2online.app.report import classification, clustering, low_rank, overvi
 from batch2online.app.report.charts import asset
 from batch2online.app.report.context import ReportContext, RunTime, described, model_context, run_context
 from batch2online.app.report.elements import Section, capitalized, escape, tile, with_tooltips
-from batch2online.headline import HUGE, count_of, interval, of_rows
+from batch2online.headline import HUGE, best_of, count_of, interval, of_rows
 
 MAX_TILES = 4
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -111,7 +111,7 @@ def _tiles(context: ReportContext) -> Iterator[tuple[str, str]]:
         yield "unordered", "rows were learned without order: none was predicted before it was learned"
     elif regret.ratio <= HUGE and not regret.is_exact_fit:
         error = f" ({interval(regret, 3)})" if regret.error else ""
-        yield f"{regret.ratio:.3f} {_TIMES}", f"the loss of the best {model._best}{of_rows(model)}{error}"
+        yield f"{regret.ratio:.3f} {_TIMES}", f"the loss of the best {best_of(model)}{of_rows(model)}{error}"
     else:
         yield "exact fit", "the best model in hindsight has no loss"
     changed = "model change" if model.n_changes_ == 1 else "model changes"

@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report.charts import Axis, Chart, Series, truncated
-from batch2online.app.report.context import ReportContext, view_of
+from batch2online.app.report.context import ReportContext
 from batch2online.app.report.elements import Part, Section
 from batch2online.app.report.model_figures import bar_table
 from batch2online.headline import number
@@ -23,7 +23,7 @@ MAX_FEATURES, STEPS = 3, 15
 
 def sections(context: ReportContext) -> list[Section]:
     """Return the importance of each feature, and the partial dependence on the most important ones."""
-    now = view_of(context.model)
+    now = context.model.stream_.view()
     if now.model is None:
         return []
     coreset = now.coreset()
