@@ -78,7 +78,7 @@ def chart(elements):
     """
     title = next((attributes["aria-label"] for _, attributes, _ in elements if "aria-label" in attributes), "")
     ticks = [text.strip() for tag, _, text in elements if tag == "text"]
-    labels = [text for text in ticks if not re.search(r"\d|●", text)]
+    labels = [text for text in ticks if not re.fullmatch(rf"{NUMBER}\w?(?: %)?", text) and "●" not in text]
     unit = "%" if any(re.fullmatch(rf"{NUMBER}\w? %", text) for text in ticks) else ""
     series = {}
     for tag, _, text in elements:
