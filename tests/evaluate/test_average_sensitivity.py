@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import OnlineLowRank, OnlineRegression, coresets, datasets
 from batch2online.evaluate import average_sensitivity, sensitivity_decay
-from batch2online.evaluate.sensitivity import _outcomes_of, binomial_interval, total_variation
+from batch2online.paper.sensitivity import _outcomes_of, binomial_interval, total_variation
 from batch2online.sampling import exponents
 
 X, Y = datasets.load_regression("diabetes")
@@ -64,7 +64,7 @@ def test_coupling_is_an_upper_bound_of_what_enumeration_gives(construction, n):
 def test_enumeration_catches_a_wrong_total_variation():
     """The planted defect: forgetting that the deleted row itself may be in the coreset."""
     rows, targets = X[:6, :1], Y[:6]
-    from batch2online.evaluate.sensitivity import outcomes, without
+    from batch2online.paper.sensitivity import outcomes, without
 
     complete = outcomes(leverage(2), rows, targets)
     wrong = [

@@ -13,8 +13,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 
 from batch2online import coresets
-from batch2online.evaluate import average_sensitivity, losses, prequential, sensitivity
+from batch2online.evaluate import average_sensitivity, losses, prequential
 from batch2online.evaluate.result import Outcome, Result
+from batch2online.paper import sensitivity
 from batch2online.rows import Rows
 
 RNG = np.random.default_rng

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from batch2online import OnlineRegression, coresets, evaluate, reference, refresh, theory
-from batch2online.evaluate import theorem_plots, theorems
-from batch2online.evaluate.theorems import ChangesLine, RegretPanel, SensitivityPoint, TheoremProblem
+from batch2online import OnlineRegression, coresets, evaluate, refresh, theory
+from batch2online.paper import reference, theorem_plots, theorems
+from batch2online.paper.theorems import ChangesLine, RegretPanel, SensitivityPoint, TheoremProblem
 
 PROBLEMS = [TheoremProblem("regression", 3), TheoremProblem("low rank", 5, 2), TheoremProblem("clustering", 2, 3)]
 

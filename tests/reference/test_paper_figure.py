@@ -5,10 +5,11 @@ import csv
 import numpy as np
 import pytest
 
-from batch2online import OnlineRegression, evaluate, reference, refresh, theory
-from batch2online.evaluate import paper
-from batch2online.evaluate.paper import CONSTANT, EPSILONS, GROWTH, OURS, PAPER, WARMUP, Line, panels, paper_experiment
+from batch2online import OnlineRegression, evaluate, refresh, theory
 from batch2online.evaluate.result import Curve
+from batch2online.paper import figure as paper
+from batch2online.paper import reference
+from batch2online.paper.figure import CONSTANT, EPSILONS, GROWTH, OURS, PAPER, WARMUP, Line, panels, paper_experiment
 
 
 @pytest.fixture(scope="module")

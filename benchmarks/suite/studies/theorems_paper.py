@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from batch2online.evaluate.paper import CONSTANT, OURS, WARMUP, Line, paper_experiment
+from batch2online.paper.figure import CONSTANT, OURS, WARMUP, Line, paper_experiment
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study
 

@@ -1,5 +1,8 @@
 """Sizes and bounds with all constants, and certificates that compare them with a run."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from batch2online.theory.bounds import (
     allowed_regret,
     clustering_regret,
@@ -22,7 +25,6 @@ from batch2online.theory.bounds import (
     ridge_running_minimum_sensitivity,
     running_minimum_sensitivity,
 )
-from batch2online.theory.certificates import Certificate, certificate
 from batch2online.theory.sizes import (
     FAILURE,
     HORIZON,
@@ -38,6 +40,9 @@ from batch2online.theory.sizes import (
     regression_size,
     sampling_constant,
 )
+
+if TYPE_CHECKING:
+    from batch2online.paper.certificates import Certificate, certificate
 
 __all__ = [
     "FAILURE",
@@ -76,3 +81,10 @@ __all__ = [
     "running_minimum_sensitivity",
     "sampling_constant",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import certificates on first use: they are part of the paper, sizes and bounds of the library."""
+    if name in ("Certificate", "certificate"):
+        return getattr(import_module("batch2online.paper.certificates"), name)
+    raise AttributeError(f"module 'batch2online.theory' has no attribute {name!r}")

@@ -10,8 +10,6 @@ from scipy.linalg import eigh, solve
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from batch2online._types import FloatArray
-from batch2online.baselines.peer import COMPARE, LOSS, MEASURED, Peer
-from batch2online.baselines.regression import Ridge
 
 TINY = 1e-9
 """Added to the diagonal so that fewer rows than columns, too, have a solution."""
@@ -80,17 +78,3 @@ class GramSubspace(_Gram):
     def _solve(self) -> None:
         d = len(self.gram_)
         self.components_ = eigh(self.gram_, subset_by_index=[d - self.n_components, d - 1])[1].T
-
-
-PEERS = (
-    Peer(
-        "exact refit at every chunk",
-        {"regression": lambda settings: Ridge(TINY), "lowrank": lambda settings: GramSubspace(settings.k, growth=1.0)},
-        frozenset({COMPARE, LOSS}),
-    ),
-    Peer(
-        "Gram matrix, solved at doublings",
-        {"regression": lambda settings: GramRegression(), "lowrank": lambda settings: GramSubspace(settings.k)},
-        MEASURED,
-    ),
-)

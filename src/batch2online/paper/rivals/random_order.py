@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from batch2online._types import FloatArray
-from batch2online.baselines.peer import LOSS, Peer
 
 
 class ProjectionDescent(BaseEstimator):  # type: ignore[misc]
@@ -165,8 +164,3 @@ class Simulation(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> FloatArray:
         return np.asarray(self.estimator_.predict(X))
-
-
-PEERS = (
-    Peer("descent on projections", {"lowrank": lambda settings: ProjectionDescent(settings.k)}, frozenset({LOSS})),
-)

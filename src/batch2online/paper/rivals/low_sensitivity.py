@@ -10,8 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.baselines.peer import LOSS, Peer
-from batch2online.numerics.transport import Transport
+from batch2online.paper.transport import Transport
 
 
 class LowSensitivity(BaseEstimator):  # type: ignore[misc]
@@ -110,10 +109,3 @@ class LowSensitivity(BaseEstimator):  # type: ignore[misc]
             return
         batch = KMeans(self.n_clusters, n_init=3, random_state=self._solver_seed)
         self.cluster_centers_ = batch.fit(points, sample_weight=weights).cluster_centers_
-
-
-PEERS = (
-    Peer(
-        "clustering of low sensitivity", {"clustering": lambda settings: LowSensitivity(settings.k)}, frozenset({LOSS})
-    ),
-)

@@ -21,7 +21,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from batch2online import datasets, reference, theory
+from batch2online import datasets, theory
 from batch2online._types import FloatArray, IntArray
 from batch2online.evaluate.loop import Arrivals, fed
 from batch2online.evaluate.losses import ClusteringLoss, Loss, LowRankLoss, Squared
@@ -30,6 +30,7 @@ from batch2online.evaluate.result import COLOURS, Curve, draw_curve, pyplot
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.least_squares.estimator import OnlineRegression
 from batch2online.methods.low_rank.estimator import OnlineLowRank
+from batch2online.paper import reference
 from batch2online.refresh import Geometric
 
 EPSILONS = (0.1, 0.01, 0.001)

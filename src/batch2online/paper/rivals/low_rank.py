@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from batch2online._types import FloatArray
-from batch2online.baselines.peer import COMPARE, EVERYWHERE, LOSS, WIDE, Peer
 
 _HALVINGS = 100
 _SMALLEST = -600.0
@@ -262,22 +261,3 @@ def systematic_sample(probabilities: FloatArray, uniform: float) -> Any:
     total = round(float(probabilities.sum()))
     ends = np.cumsum(probabilities) * (total / probabilities.sum())
     return np.minimum(np.searchsorted(ends, uniform + np.arange(total), side="right"), len(ends) - 1)
-
-
-PEERS = (
-    Peer("Frequent Directions, 4k rows", {"lowrank": lambda settings: FrequentDirections(settings.k)}, EVERYWHERE),
-    Peer("Oja, step 3", {"lowrank": lambda settings: Oja(settings.k, step=3)}, frozenset({LOSS})),
-    Peer("Oja, step 30", {"lowrank": lambda settings: Oja(settings.k, step=30)}, frozenset({COMPARE, LOSS})),
-    Peer(
-        "exponentiated gradient",
-        {"lowrank": lambda settings: ExponentiatedGradient(settings.k)},
-        frozenset({LOSS}),
-        most_columns=WIDE,
-    ),
-    Peer(
-        "online gradient descent",
-        {"lowrank": lambda settings: SubspaceDescent(settings.k)},
-        frozenset({LOSS}),
-        most_columns=WIDE,
-    ),
-)

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from batch2online._types import FloatArray
-from batch2online.baselines.peer import LOSS, WIDE, Peer
 
 
 def _with_constant(X: Any) -> FloatArray:
@@ -160,21 +159,3 @@ class Forward(Ridge):
         rows = _with_constant(X)
         leverage = np.einsum("ij,ji->i", rows, np.linalg.solve(self.gram_, rows.T))
         return np.asarray(rows @ self.weights_ / (1 + leverage))
-
-
-PEERS = (
-    Peer("online ridge", {"regression": lambda settings: Ridge(1.0)}, frozenset({LOSS})),
-    Peer("forward algorithm, which sees a_t", {"regression": lambda settings: Forward(1.0)}, frozenset({LOSS})),
-    Peer(
-        "online gradient descent",
-        {"regression": lambda settings: GradientDescent()},
-        frozenset({LOSS}),
-        most_columns=WIDE,
-    ),
-    Peer(
-        "stable gradient descent",
-        {"regression": lambda settings: StableDescent()},
-        frozenset({LOSS}),
-        most_columns=WIDE,
-    ),
-)

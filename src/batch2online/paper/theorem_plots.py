@@ -1,4 +1,4 @@
-"""The pictures of :mod:`~batch2online.evaluate.theorems`: two columns at most, so that a telephone can show them."""
+"""The pictures of :mod:`~batch2online.paper.theorems`: two columns at most, so that a telephone can show them."""
 
 from __future__ import annotations
 

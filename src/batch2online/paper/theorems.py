@@ -18,20 +18,20 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from batch2online import coresets, reference, theory
+from batch2online import coresets, theory
 from batch2online._types import FloatArray
-from batch2online.evaluate import theorem_plots
 from batch2online.evaluate.loop import fed
 from batch2online.evaluate.losses import LowRankLoss, Squared, changed
 from batch2online.evaluate.prequential import ProgressBar
 from batch2online.evaluate.result import pyplot
-from batch2online.evaluate.sensitivity import average_sensitivity
 from batch2online.methods.clustering import solver
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.least_squares.estimator import OnlineRegression
 from batch2online.methods.low_rank.estimator import OnlineLowRank
+from batch2online.paper import reference, theorem_plots
+from batch2online.paper.certificates import certificate
+from batch2online.paper.sensitivity import average_sensitivity
 from batch2online.refresh import Adaptive, Geometric, OnChange
-from batch2online.theory import certificate
 
 Record = dict[str, Any]
 AUTO, EXACT = "auto", "exact"
