@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from batch2online.paper.theorem_plots import lines_of
+from batch2online.paper.records import lines_of
 from batch2online.paper.theorems import CHANGES_EPSILON, CHANGES_SIZE, measured
 from benchmarks.suite.form import Form
 from benchmarks.suite.studies.theorems_regret import finite

@@ -9,65 +9,55 @@ a tenth: at every row, the paper's algorithms take quadratic time.
 
 from __future__ import annotations
 
-import csv
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from batch2online import datasets, theory
 from batch2online._types import FloatArray, IntArray
 from batch2online.evaluate.loop import Arrivals, fed
-from batch2online.evaluate.losses import ClusteringLoss, Loss, LowRankLoss, Squared
-from batch2online.evaluate.prequential import ProgressBar
+from batch2online.evaluate.prequential import run_all
 from batch2online.evaluate.result import COLOURS, Curve, draw_curve, pyplot
-from batch2online.methods.clustering.estimator import OnlineClustering
-from batch2online.methods.least_squares.estimator import OnlineRegression
-from batch2online.methods.low_rank.estimator import OnlineLowRank
-from batch2online.paper import reference
+from batch2online.paper.problems import PaperProblem
+from batch2online.paper.records import Record, averaged, column, lines_of, write_csv
 from batch2online.refresh import Geometric
 
 EPSILONS = (0.1, 0.01, 0.001)
 OURS, PAPER = "batch2online", "the paper's algorithms"
 WARMUP = 50
 """Rows at the start that are learned but not scored: with next to no data every algorithm guesses."""
-CONSTANT = 0.01
-"""Takes the place of the hidden constant of the theory's sizes."""
 GROWTH = 1.1
 """Models are fitted whenever the rows have grown by this factor."""
+QUICK_ROWS, FULL_ROWS = 10_000, 100_000
 
 _RANK = 5
 
 
 @dataclass(frozen=True)
-class PaperProblem:
-    """One column of the figure: a loss, this package's estimator, and the paper's algorithm.
+class Panel:
+    """One problem on one set of rows, for our estimator and the paper's algorithm on coresets of the same size."""
 
-    Both are solved on coresets of the same size, so that both depend on epsilon. ``answer`` gives what the loss scores
-    for a model of the paper's algorithm and some rows: predictions, centers or components.
-    """
+    data: str
+    problem: PaperProblem
+    X: FloatArray
+    y: FloatArray | None = None
 
-    title: str
-    loss: Loss
-    parameters: int
-    estimator: Callable[..., Any]
-    algorithm: Callable[..., reference.OnlineRun]
-    answer: Callable[[Any, FloatArray], Any]
-
-    def size(self, epsilon: float, n: int) -> int:
-        return math.ceil(CONSTANT * theory.regression_size(self.parameters, epsilon, n))
+    def stream(self, seed: int, hindsight: FloatArray) -> Arrivals:
+        order = np.random.default_rng(seed).permutation(len(self.X))
+        targets = None if self.y is None else self.y[order]
+        return Arrivals(self.X[order], targets, hindsight[order], chunk=1, warmup=WARMUP)
 
     def ours(self, stream: Arrivals, epsilon: float, seed: int) -> Curve:
         """Losses as the estimator counts them, which do not depend on chunks."""
-        size = self.size(epsilon, len(stream.X))
+        size = self.problem.size(epsilon, len(stream.X))
         settings = {"epsilon": epsilon, "coreset_size": size, "refresh": Geometric(GROWTH), "random_state": seed}
-        model = self.estimator(solve="coreset", **settings)
+        model = self.problem.online(solve="coreset", **settings)
         ends = np.append(stream.warmup, points(len(stream.X)))
         after = [(now.regret_.loss, now.n_changes_) for now in fed(model, stream.X, stream.y, ends)]
         loss, changes = (np.array(values) - values[0] for values in zip(*after, strict=True))
@@ -76,20 +66,31 @@ class PaperProblem:
 
     def papers(self, stream: Arrivals, epsilon: float, seed: int) -> Curve:
         """Rows under the model that was last solved on all rows before them; every model is a change."""
-        n = len(stream.X)
+        n, problem = len(stream.X), self.problem
         fits = [*theory.refresh_times(n, stream.warmup, GROWTH)]
-        models, _ = self.algorithm(
-            np.random.default_rng(seed), stream.X, stream.y, epsilon, self.size(epsilon, n), [at + 1 for at in fits]
-        )
+        rng, steps = np.random.default_rng(seed), [at + 1 for at in fits]
+        models = problem.papers_models(rng, stream.X, stream.y, epsilon, problem.size(epsilon, n), steps=steps)
         losses, changes = np.zeros(n), np.zeros(n, dtype=np.int64)
         for number, (model, rows) in enumerate(zip(models, starmap(slice, pairwise([*fits, n])), strict=True)):
             X, y = stream.X[rows], None if stream.y is None else stream.y[rows]
-            losses[rows], changes[rows] = self.loss.losses(self.answer(model, X), X, y), number
+            losses[rows], changes[rows] = problem.loss.losses(problem.answer(model, X), X, y), number
         at = points(n)
         loss, best = (
             np.cumsum(values[stream.warmup :])[at - stream.warmup - 1] for values in (losses, stream.hindsight)
         )
         return Curve(PAPER, seed, at, loss, best, changes[at - 1])
+
+    def measure(self, hindsight: FloatArray, algorithm: str, epsilon: float, seed: int) -> list[Record]:
+        """Return the points of one curve."""
+        run, n = self.ours if algorithm == OURS else self.papers, len(self.X)
+        curve = run(self.stream(seed, hindsight), epsilon, seed)
+        names = {"data": self.data, "problem": self.problem.title, "algorithm": algorithm, "epsilon": epsilon}
+        values = (values.tolist() for values in (curve.at, curve.ratio, curve.regret, curve.changes))
+        size = min(n, self.problem.size(epsilon, n))
+        return [
+            {**names, "rows": at, "ratio": ratio, "regret": regret, "changes": changes, "size": size}
+            for at, ratio, regret, changes in zip(*values, strict=True)
+        ]
 
 
 def points(n: int) -> IntArray:
@@ -97,88 +98,30 @@ def points(n: int) -> IntArray:
     return np.unique(np.geomspace(WARMUP + 1, n, 50).round().astype(np.int64))
 
 
-def k_means(k: int) -> PaperProblem:
-    def estimator(**settings: Any) -> Any:
-        return OnlineClustering(k, **settings)
-
-    def algorithm(
-        rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int, steps: list[int]
-    ) -> reference.OnlineRun:
-        return reference.online_clustering(rng, X, k, epsilon, sizes=(2 * size, size), steps=steps)
-
-    loss = ClusteringLoss(n_clusters=k)
-    return PaperProblem(f"k-means, {k} clusters", loss, k, estimator, algorithm, lambda centers, X: centers)
-
-
-def regression(columns: int) -> PaperProblem:
-    def algorithm(
-        rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int, steps: list[int]
-    ) -> reference.OnlineRun:
-        return reference.online_regression(rng, with_constant(X), y, epsilon, m=size, steps=steps)
-
-    def answer(coefficients: FloatArray, X: FloatArray) -> FloatArray:
-        return np.asarray(with_constant(X) @ coefficients)
-
-    return PaperProblem("Regression", Squared(), columns + 2, OnlineRegression, algorithm, answer)
-
-
-def with_constant(X: FloatArray) -> FloatArray:
-    return np.column_stack([np.ones(len(X)), X])
-
-
-def low_rank(k: int = _RANK) -> PaperProblem:
-    def estimator(**settings: Any) -> Any:
-        return OnlineLowRank(k, **settings)
-
-    def algorithm(
-        rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int, steps: list[int]
-    ) -> reference.OnlineRun:
-        return reference.online_low_rank(rng, X, k, epsilon, m=size, steps=steps)
-
-    title = f"Low rank, {k} components"
-    return PaperProblem(title, LowRankLoss(k), k, estimator, algorithm, lambda Z, X: (Z.T,))
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One problem on one set of rows."""
-
-    data: str
-    problem: PaperProblem
-    X: FloatArray
-    y: FloatArray | None
-
-    def stream(self, seed: int, hindsight: FloatArray) -> Arrivals:
-        order = np.random.default_rng(seed).permutation(len(self.X))
-        targets = None if self.y is None else self.y[order]
-        return Arrivals(self.X[order], targets, hindsight[order], chunk=1, warmup=WARMUP)
-
-
 def panels(rows: int, real: bool = True) -> list[Panel]:
     """Synthetic and real rows, up to this many, for each problem."""
-    blobs, linear, spiked = synthetic_blobs(rows), synthetic_linear(rows), synthetic_spiked(rows)
-    synthetic = [
-        Panel("synthetic", k_means(3), blobs, None),
-        Panel("synthetic", k_means(5), blobs, None),
-        Panel("synthetic", regression(linear[0].shape[1]), *linear),
-        Panel("synthetic", low_rank(), spiked, None),
-    ]
+    synthetic = _panels(("synthetic",) * 3, synthetic_blobs(rows), synthetic_linear(rows), synthetic_spiked(rows))
     return synthetic + (real_panels(rows) if real else [])
 
 
 def real_panels(rows: int) -> list[Panel]:
     """Return the pixels of a picture, wages and letters; some of their rows if there are more."""
-    pixels, letters, (X, y) = (
-        datasets.load_rows("china_pixels"),
-        datasets.load_rows("letter"),
-        datasets.load_regression("cps1988"),
-    )
+    pixels, letters = (datasets.load_rows(name) for name in ("china_pixels", "letter"))
+    X, y = datasets.load_regression("cps1988")
     some = {len(data): np.random.default_rng(0).permutation(len(data))[:rows] for data in (pixels, letters, X)}
+    linear = X[some[len(X)]], y[some[len(X)]]
+    return _panels(("pixels", "wages", "letters"), pixels[some[len(pixels)]], linear, letters[some[len(letters)]])
+
+
+def _panels(
+    names: tuple[str, ...], clusters: FloatArray, linear: tuple[FloatArray, FloatArray], spiked: FloatArray
+) -> list[Panel]:
+    """Return the panels of rows for k-means, regression and low rank."""
+    of_clusters, of_linear, of_spiked = names
     return [
-        Panel("pixels", k_means(3), pixels[some[len(pixels)]], None),
-        Panel("pixels", k_means(5), pixels[some[len(pixels)]], None),
-        Panel("wages", regression(X.shape[1]), X[some[len(X)]], y[some[len(X)]]),
-        Panel("letters", low_rank(), letters[some[len(letters)]], None),
+        *(Panel(of_clusters, PaperProblem("clustering", clusters.shape[1], k), clusters) for k in (3, 5)),
+        Panel(of_linear, PaperProblem("regression", linear[0].shape[1]), *linear),
+        Panel(of_spiked, PaperProblem("low rank", spiked.shape[1], _RANK), spiked),
     ]
 
 
@@ -203,21 +146,6 @@ def synthetic_spiked(n: int, seed: int = 0) -> FloatArray:
     return np.asarray((rng.normal(size=(n, _RANK)) * np.linspace(3, 1, _RANK)) @ basis.T + rng.normal(size=(n, 40)) / 2)
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of a panel: one algorithm at one accuracy, a curve for each seed."""
-
-    panel: Panel
-    algorithm: str
-    epsilon: float
-    curves: tuple[Curve, ...]
-
-    def summary(self, quantity: str) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation over seeds."""
-        values = np.array([getattr(curve, quantity) for curve in self.curves], dtype=np.float64)
-        return values.mean(axis=0), values.std(axis=0, ddof=1 if len(values) > 1 else 0)
-
-
 def paper_experiment(
     rows: int,
     seeds: Iterable[int],
@@ -225,31 +153,20 @@ def paper_experiment(
     jobs: int = 1,
     progress: bool = False,
     real: bool = True,
-) -> list[Line]:
-    """All lines of the figure; the runs are spread over processes."""
-    seeds, lines = list(seeds), []
+) -> list[Record]:
+    """Return the points of all lines of the figure, means over seeds; the runs are spread over processes."""
+    seeds, tasks = list(seeds), []
     for panel in panels(rows, real):
         with threadpool_limits(1):
             hindsight = panel.problem.loss.hindsight(panel.X, panel.y)
-        lines += [(panel, hindsight, name, epsilon) for epsilon in epsilons for name in (OURS, PAPER)]
-    tasks = [delayed(_curve)(*line, seed) for line in lines for seed in seeds]
-    finished = Parallel(n_jobs=jobs, return_as="generator")(tasks)
-    curves = list(ProgressBar(finished, len(tasks), "paper figure") if progress else finished)
-    return [
-        Line(panel, name, epsilon, tuple(curves[i * len(seeds) : (i + 1) * len(seeds)]))
-        for i, (panel, _, name, epsilon) in enumerate(lines)
-    ]
-
-
-def _curve(panel: Panel, hindsight: FloatArray, name: str, epsilon: float, seed: int) -> Curve:
-    stream, problem = panel.stream(seed, hindsight), panel.problem
-    with threadpool_limits(1):
-        return problem.ours(stream, epsilon, seed) if name == OURS else problem.papers(stream, epsilon, seed)
-
-
-QUICK_ROWS, FULL_ROWS = 10_000, 100_000
-_WIDTHS = (1.2, 2.2, 3.4)
-_STYLES: dict[str, Any] = {OURS: "-", PAPER: (0, (4, 2))}
+        tasks += [
+            partial(panel.measure, hindsight, name, epsilon, seed)
+            for epsilon in epsilons
+            for name in (OURS, PAPER)
+            for seed in seeds
+        ]
+    found = run_all(tasks, jobs, "paper figure" if progress else None)
+    return averaged((record for records in found for record in records), ("ratio", "regret", "changes"))
 
 
 @dataclass(frozen=True)
@@ -259,7 +176,7 @@ class PaperFigure:
     png: Path
     svg: Path
     csv: Path
-    table: list[dict[str, Any]]
+    table: list[Record]
 
 
 def paper_figure(
@@ -298,101 +215,76 @@ def paper_figure(
     pyplot()  # fail before the work if it cannot be drawn
     count = rows or (QUICK_ROWS if quick else FULL_ROWS)
     chosen = range(seeds) if isinstance(seeds, int) else seeds
-    lines = paper_experiment(count, chosen, epsilons, jobs, progress, real=not quick)
+    records = paper_experiment(count, chosen, epsilons, jobs, progress, real=not quick)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     png, svg, table = (folder / f"paper_figure.{suffix}" for suffix in ("png", "svg", "csv"))
-    _draw(lines, [png, svg])
-    _write(lines, table)
-    return PaperFigure(png, svg, table, [_last(line) for line in lines])
+    _draw(records, [png, svg])
+    write_csv(table, records)
+    return PaperFigure(png, svg, table, last_points(records))
 
 
-def _draw(lines: list[Line], files: list[Path]) -> None:
+def last_points(records: list[Record]) -> list[Record]:
+    """Return the end of each line."""
+    return [line[-1] for _, line in lines_of(records, "data", "problem", "epsilon", "algorithm")]
+
+
+# -- the picture -----------------------------------------------------------------------------------------
+
+_WIDTHS = (1.2, 2.2, 3.4)
+_DASHES: dict[str, Any] = {OURS: "-", PAPER: (0, (4, 2))}
+
+
+def _draw(records: list[Record], files: list[Path]) -> None:
     """Draw a line of panels for each problem: ratio and regret on synthetic rows, and on real ones."""
     plt = pyplot()
-    titles = list(dict.fromkeys(line.panel.problem.title for line in lines))
-    kinds = sorted({line.panel.data != "synthetic" for line in lines})
+    problems = list(lines_of(records, "problem"))
+    pairs = len({record["data"] != "synthetic" for record in records})
+    styles = _styles(records)
     with plt.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "b2o"}):
-        figure, axes = plt.subplots(
-            len(titles), 2 * len(kinds), figsize=(5.6 * len(kinds), 2.0 * len(titles) + 0.7), layout="constrained"
-        )
-        for row, title in zip(axes, titles, strict=True):
-            for is_real in kinds:
-                own = [
-                    line
-                    for line in lines
-                    if line.panel.problem.title == title and (line.panel.data != "synthetic") == is_real
-                ]
-                _ratios(row[2 * kinds.index(is_real)], own, f"{title}, {own[0].panel.data}")
-                _regrets(row[2 * kinds.index(is_real) + 1], own)
+        size = (5.6 * pairs, 2.0 * len(problems) + 0.7)
+        figure, axes = plt.subplots(len(problems), 2 * pairs, figsize=size, layout="constrained")
+        for row, ((title,), of_problem) in zip(axes, problems, strict=True):
+            for number, ((data,), own) in enumerate(lines_of(of_problem, "data")):
+                _ratios(row[2 * number], own, styles, f"{title}, {data}")
+                _regrets(row[2 * number + 1], own, styles)
         for each in axes[-1]:
             each.set_xlabel("rows n")
-        handles = _handles(plt, lines)
-        figure.legend(handles=handles, loc="outside lower center", ncols=3 * len(kinds), frameon=False)
+        handles = [plt.Line2D([], [], label=rf"$\epsilon = {epsilon:g}$", **style) for epsilon, style in styles.items()]
+        handles += [plt.Line2D([], [], color="0.3", linestyle=dashes, label=name) for name, dashes in _DASHES.items()]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3 * pairs, frameon=False)
         for file in files:
             figure.savefig(file, dpi=160)
         plt.close(figure)
 
 
-def _ratios(axes: Any, lines: list[Line], title: str) -> None:
-    _curves(axes, lines, "ratio", title)
-    axes.axhline(1.0, color="0.4", linewidth=0.8, zorder=0)
-    ends = [line.summary("ratio")[0][-1] for line in lines]
-    axes.set(xscale="log", ylim=(0.95, 1 + 3 * max(0.05, max(ends) - 1)), ylabel="loss / hindsight")
-
-
-def _regrets(axes: Any, lines: list[Line]) -> None:
-    _curves(axes, lines, "regret", "regret")
-    largest = max(line.summary("regret")[0].max() for line in lines)
-    axes.set(xscale="log", yscale="log", ylim=(largest / 1000, 2 * largest))
-
-
-def _curves(axes: Any, lines: list[Line], quantity: str, title: str) -> None:
-    styles = _styles(lines)
-    for line in reversed(lines):
-        draw_curve(
-            axes, line.curves[0].at, *line.summary(quantity), linestyle=_STYLES[line.algorithm], **styles[line.epsilon]
-        )
-    axes.set_title(title, fontsize=9)
-    axes.margins(x=0)
-
-
-def _styles(lines: list[Line]) -> dict[float, dict[str, Any]]:
+def _styles(records: list[Record]) -> dict[float, dict[str, Any]]:
     """Return a colour for each accuracy; the finer, the wider, so that lines that coincide can be seen."""
-    epsilons = dict.fromkeys(line.epsilon for line in lines)
+    epsilons = dict.fromkeys(record["epsilon"] for record in records)
     styles = [{"color": colour, "linewidth": width} for colour, width in zip(COLOURS, _WIDTHS * 3, strict=False)]
     return dict(zip(epsilons, styles, strict=False))
 
 
-def _handles(plt: Any, lines: list[Line]) -> list[Any]:
-    line_of = plt.Line2D
-    handles = [
-        line_of([], [], label=rf"$\epsilon = {epsilon:g}$", **style) for epsilon, style in _styles(lines).items()
-    ]
-    return handles + [line_of([], [], color="0.3", linestyle=style, label=name) for name, style in _STYLES.items()]
+def _ratios(axes: Any, own: list[Record], styles: dict[float, dict[str, Any]], title: str) -> None:
+    ends = _curves(axes, own, "ratio", styles, title)
+    axes.axhline(1.0, color="0.4", linewidth=0.8, zorder=0)
+    axes.set(xscale="log", ylim=(0.95, 1 + 3 * max(0.05, max(ends) - 1)), ylabel="loss / hindsight")
 
 
-def _write(lines: list[Line], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, _last(lines[0]).keys())
-        writer.writeheader()
-        for line in lines:
-            writer.writerows(_point(line, i) for i in range(len(line.curves[0].at)))
+def _regrets(axes: Any, own: list[Record], styles: dict[float, dict[str, Any]]) -> None:
+    _curves(axes, own, "regret", styles, "regret")
+    largest = max(record["regret"] for record in own)
+    axes.set(xscale="log", yscale="log", ylim=(largest / 1000, 2 * largest))
 
 
-def _last(line: Line) -> dict[str, Any]:
-    return _point(line, -1)
-
-
-def _point(line: Line, i: int) -> dict[str, Any]:
-    point = {
-        "data": line.panel.data,
-        "problem": line.panel.problem.title,
-        "algorithm": line.algorithm,
-        "epsilon": line.epsilon,
-        "rows": int(line.curves[0].at[i]),
-    }
-    for quantity in ("ratio", "regret", "changes"):
-        mean, deviation = line.summary(quantity)
-        point |= {quantity: float(mean[i]), f"{quantity}_std": float(deviation[i])}
-    return point
+def _curves(
+    axes: Any, own: list[Record], quantity: str, styles: dict[float, dict[str, Any]], title: str
+) -> list[float]:
+    """Draw the lines of a panel and return where they end."""
+    lines = list(lines_of(own, "epsilon", "algorithm"))
+    for (epsilon, algorithm), line in reversed(lines):
+        values = (column(line, name) for name in ("rows", quantity, f"{quantity}_std"))
+        draw_curve(axes, *values, linestyle=_DASHES[algorithm], **styles[epsilon])
+    axes.set_title(title, fontsize=9)
+    axes.margins(x=0)
+    return [line[-1][quantity] for _, line in lines]
