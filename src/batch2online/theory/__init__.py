@@ -13,17 +13,16 @@ from batch2online.theory.bounds import (
     general_sensitivity,
     geometric_models,
     geometric_regret,
-    lazy_regret,
     leverage_sensitivity,
     low_rank_regret,
     on_change_inconsistency,
-    online_lewis_sensitivity,
     reaction,
     refresh_times,
     regression_regret,
     ridge_leverage_sensitivity,
     ridge_running_minimum_sensitivity,
     running_minimum_sensitivity,
+    warm_start_regret,
 )
 from batch2online.theory.sizes import (
     FAILURE,
@@ -64,14 +63,12 @@ __all__ = [
     "general_sensitivity",
     "geometric_models",
     "geometric_regret",
-    "lazy_regret",
     "leverage_constant",
     "leverage_constant_theory",
     "leverage_sensitivity",
     "low_rank_regret",
     "low_rank_size",
     "on_change_inconsistency",
-    "online_lewis_sensitivity",
     "reaction",
     "refresh_times",
     "regression_regret",
@@ -80,6 +77,7 @@ __all__ = [
     "ridge_running_minimum_sensitivity",
     "running_minimum_sensitivity",
     "sampling_constant",
+    "warm_start_regret",
 ]
 
 
