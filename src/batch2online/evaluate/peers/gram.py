@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh, solve
 from sklearn.base import BaseEstimator, RegressorMixin
 
@@ -46,15 +47,15 @@ class GramRegression(RegressorMixin, _Gram):  # type: ignore[misc]
     def __init__(self, growth: float = 2.0) -> None:
         self.growth = growth
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        self._add(np.column_stack([np.ones(len(X)), X, y]))
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        self._add(np.column_stack([np.ones(np.shape(X)[0]), np.asarray(X), np.asarray(y)]))
         return self
 
     def _solve(self) -> None:
         inner = self.gram_[:-1, :-1]
         self.weights_ = solve(inner + TINY * np.eye(len(inner)), self.gram_[:-1, -1], assume_a="pos")
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: ArrayLike) -> FloatArray:
         return np.asarray(np.asarray(X) @ self.weights_[1:] + self.weights_[0])
 
 
@@ -71,7 +72,7 @@ class GramSubspace(_Gram):
         self.n_components = n_components
         self.growth = growth
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         self._add(np.asarray(X, dtype=np.float64))
         return self
 

@@ -13,7 +13,7 @@ from sklearn.decomposition import IncrementalPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, Seed
 
 
 class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
@@ -26,18 +26,18 @@ class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
         self.classes_ = np.unique(y)
         return self if len(self.classes_) == 1 else super().fit(X, y, sample_weight)
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: FloatArray) -> FloatArray:
         return np.ones((len(X), 1)) if len(self.classes_) == 1 else np.asarray(super().predict_proba(X))
 
 
 class StochasticGradient(SGDClassifier):  # type: ignore[misc]
     """``SGDClassifier(loss="log_loss")``, which wants to know all classes beforehand."""
 
-    def __init__(self, n_classes: int = 2, random_state: Any = None) -> None:
+    def __init__(self, n_classes: int = 2, random_state: Seed = None) -> None:
         super().__init__(loss="log_loss", random_state=random_state)
         self.n_classes = n_classes
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: FloatArray, y: FloatArray) -> Self:
         super().partial_fit(X, y, classes=np.arange(float(self.n_classes)))
         return self
 
@@ -45,18 +45,18 @@ class StochasticGradient(SGDClassifier):  # type: ignore[misc]
 class PassiveAggressive(BaseEstimator):  # type: ignore[misc]
     """scikit-learn's Passive-Aggressive classifier, whose margins are taken for logits: it gives no probabilities."""
 
-    def __init__(self, n_classes: int = 2, random_state: Any = None) -> None:
+    def __init__(self, n_classes: int = 2, random_state: Seed = None) -> None:
         self.n_classes = n_classes
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: FloatArray, y: FloatArray) -> Self:
         if "model_" not in vars(self):
             self.classes_ = np.arange(float(self.n_classes))
             self.model_ = passive_aggressive_classifier().set_params(random_state=self.random_state)
         self.model_.partial_fit(X, y, classes=self.classes_)
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: FloatArray) -> FloatArray:
         if "model_" not in vars(self):
             raise NotFittedError("This PassiveAggressive has seen no rows.")
         margins = self.model_.decision_function(X)
@@ -70,7 +70,7 @@ class RiverLogistic(BaseEstimator):  # type: ignore[misc]
     def __init__(self, n_classes: int = 2) -> None:
         self.n_classes = n_classes
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: FloatArray, y: FloatArray) -> Self:
         if "model_" not in vars(self):
             self.classes_ = np.arange(float(self.n_classes))
             binary = import_module("river.linear_model").LogisticRegression()
@@ -80,7 +80,7 @@ class RiverLogistic(BaseEstimator):  # type: ignore[misc]
             self.model_.learn_one(dict(enumerate(row)), label)
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: FloatArray) -> FloatArray:
         if "model_" not in vars(self):
             raise NotFittedError("This RiverLogistic has seen no rows.")
         found = [self.model_.predict_proba_one(dict(enumerate(row))) for row in X.tolist()]
@@ -93,7 +93,7 @@ class Uncentred(BaseEstimator):  # type: ignore[misc]
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: FloatArray, y: FloatArray | None = None) -> Self:
         self.pca_ = getattr(self, "pca_", None) or IncrementalPCA(self.n_components)
         self.components_ = self.pca_.partial_fit(np.concatenate([X, -X])).components_
         return self

@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, Seed
 from batch2online.numerics.matching import matched, shared_weight
 
 STARTS = 8
@@ -25,7 +26,7 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
     estimator: Any
     growth: float
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if y is not None:
             rows = np.column_stack([rows, y])
@@ -63,10 +64,10 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
     def _kept(self) -> FloatArray:
         """Return the rows to fit on."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Any:
         return self._check_fitted().predict(X)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """Probabilities of ``classes_``, where the batch estimator gives them."""
         return self._check_fitted().predict_proba(X)
 
@@ -138,7 +139,13 @@ class Reservoir(_Refitted):
     [5.0]
     """
 
-    def __init__(self, estimator: Any, size: int = 1000, growth: float = 2.0, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        size: int = 1000,
+        growth: float = 2.0,
+        random_state: Seed = None,
+    ) -> None:
         self.estimator = estimator
         self.size = size
         self.growth = growth
@@ -199,7 +206,7 @@ class KMeansRefits(FollowTheLeader):
         growth: float = 2.0,
         warm_start: bool = False,
         n_init: int = STARTS,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.growth = growth

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, Seed
 from batch2online.evaluate.peers.refits import reservoir_replacements
 
 
@@ -34,7 +35,7 @@ class MacQueen(BaseEstimator):  # type: ignore[misc]
     def __init__(self, n_clusters: int = 8) -> None:
         self.n_clusters = n_clusters
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "cluster_centers_"):
             self.cluster_centers_, self.counts_ = np.empty((0, rows.shape[1])), np.empty(0)
@@ -85,12 +86,12 @@ class Consistent(BaseEstimator):  # type: ignore[misc]
     [[0.0], [10.0]]
     """
 
-    def __init__(self, n_clusters: int = 8, size: int = 4, random_state: Any = None) -> None:
+    def __init__(self, n_clusters: int = 8, size: int = 4, random_state: Seed = None) -> None:
         self.n_clusters = n_clusters
         self.size = size
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "n_seen_"):
             self._rng, self.n_seen_ = np.random.default_rng(self.random_state), 0
@@ -174,13 +175,19 @@ class WeightedSolutions(BaseEstimator):  # type: ignore[misc]
     [[0.0], [10.0]]
     """
 
-    def __init__(self, n_clusters: int = 8, candidates: int = 4, size: int = 1000, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        candidates: int = 4,
+        size: int = 1000,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.candidates = candidates
         self.size = size
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "n_seen_"):
             self._rng, self.n_seen_, self._next, self._largest = np.random.default_rng(self.random_state), 0, 0, 0.0

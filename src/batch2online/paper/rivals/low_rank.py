@@ -9,9 +9,10 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, Seed
 
 _HALVINGS = 100
 _SMALLEST = -600.0
@@ -20,12 +21,12 @@ _SMALLEST = -600.0
 class _Relaxed(BaseEstimator, ABC):  # type: ignore[misc]
     """What the two relaxed algorithms share: a matrix in the convex hull of projections, and a draw from it."""
 
-    def __init__(self, n_components: int = 2, step: float = 1.0, random_state: Any = None) -> None:
+    def __init__(self, n_components: int = 2, step: float = 1.0, random_state: Seed = None) -> None:
         self.n_components = n_components
         self.step = step
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "n_seen_"):
             d = rows.shape[1]
@@ -145,12 +146,12 @@ class Oja(BaseEstimator):  # type: ignore[misc]
     [[1.0, 0.0, 0.0]]
     """
 
-    def __init__(self, n_components: int = 2, step: float = 10.0, random_state: Any = None) -> None:
+    def __init__(self, n_components: int = 2, step: float = 10.0, random_state: Seed = None) -> None:
         self.n_components = n_components
         self.step = step
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "components_"):
             first = np.random.default_rng(self.random_state).normal(size=(rows.shape[1], self.n_components))
@@ -188,7 +189,7 @@ class FrequentDirections(BaseEstimator):  # type: ignore[misc]
         self.n_components = n_components
         self.size = size
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         size = 4 * self.n_components if self.size is None else self.size
         sketch = getattr(self, "sketch_", np.empty((0, rows.shape[1])))
