@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from app.serve import test_service as service
 from batch2online import Durable, OnlineRegression
 
-ROWS, SETTINGS = service.ROWS, service.REGRESSION | {"keep_history": True, "background": False}
+ROWS, SETTINGS = service.ROWS, service.REGRESSION | {"keep_history": True}
 
 
 @pytest.fixture

@@ -1,52 +1,37 @@
-"""The application: what each address does."""
+"""The service: its models, and what its routes answer."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-from sklearn.exceptions import NotFittedError
+from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from batch2online.app.serve import inference, live, schema
-from batch2online.app.serve.access import Guard, Tokens, read_body
-from batch2online.app.serve.bodies import one_row_of, table_of
-from batch2online.app.serve.messages import (
-    Change,
-    Changes,
-    Forget,
-    LabelResult,
-    LearnResult,
-    ModelInfo,
-    Points,
-    PredictResult,
-    RegretResult,
-)
+from batch2online.app.serve import inference, live, routes
+from batch2online.app.serve.access import Tokens
+from batch2online.app.serve.bodies import Rows
 from batch2online.app.serve.metrics import Metrics
-from batch2online.app.serve.models import ModelFolder, ServedModel
-from batch2online.app.serve.problems import RequestError, on_error, on_http_exception, on_request_error
+from batch2online.app.serve.models import Change, ModelFolder, Once, ServedModel, finite
+from batch2online.app.serve.options import Settings
 from batch2online.app.serve.queues import Address, QueueReader
-from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey
+from batch2online.app.serve.routes import Dispatcher, KeyColumn, Name, answer, route
+
+__all__ = ["create_app", "inference", "live"]
+"""The modules declare further routes."""
 
 MAX_BYTES = 64 * 2**20
-
-
-def answer(content: Any, status: int = 200) -> Response:
-    """Return a response of JSON."""
-    return Response(msgspec.json.encode(content), status, media_type="application/json")
+Since = Annotated[int, Meta(ge=0, le=2**62, description="Rows seen.")]
+Method = Literal["predict", "predict_proba", "transform"]
 
 
 def create_app(
@@ -67,7 +52,7 @@ def create_app(
     tokens : Tokens, optional
         Who may read and write; None asks for no token and serves this machine alone.
     max_bytes : int
-        Largest body of a request.
+        Largest body of a request, and most values of a table in it.
     max_models : int
         How many models there may be.
     estimators : tuple of str
@@ -76,195 +61,193 @@ def create_app(
         Queues from which models learn, as ``redis://HOST/STREAM?model=NAME``; see
         :mod:`batch2online.app.serve.queues`.
     """
-    service = Service(ModelFolder(Path(folder), max_models, estimators), max_bytes)
-    readers = [QueueReader(Address.parse(source), service.models) for source in sources]
+    models, stop = ModelFolder(Path(folder), max_models, estimators), asyncio.Event()
+    readers = [QueueReader(Address.parse(source), models) for source in sources]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         for reader in readers:
             reader.start()
         yield
-        service.stop.set()
+        stop.set()
         for reader in readers:
             await asyncio.to_thread(reader.end)
-        await asyncio.to_thread(service.models.close)
+        await asyncio.to_thread(models.close)
 
-    handlers: Any = {RequestError: on_request_error, HTTPException: on_http_exception, Exception: on_error}
-    guard = Middleware(Guard, tokens=tokens, max_bytes=max_bytes)
-    return Starlette(routes=service.routes(), middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
-
-
-Handler = Callable[["Service", Request, ServedModel], Awaitable[Response]]
-
-
-class Service:
-    """Handlers of requests, and what they share."""
-
-    def __init__(self, models: ModelFolder, max_bytes: int) -> None:
-        self.models, self.max_bytes, self.stop = models, max_bytes, asyncio.Event()
-        self.metrics = Metrics(models)
-
-    def routes(self) -> list[Route]:
-        """Return the addresses and their handlers."""
-        of_model = {
-            ("POST", "/learn"): self._learn,
-            ("POST", "/predict"): self._predict,
-            ("POST", "/label"): self._label,
-            ("POST", "/forget"): self._forget,
-            ("GET", "/changes"): self._changes,
-            ("GET", "/regret"): self._regret,
-            ("GET", "/coreset"): self._coreset,
-            ("GET", "/report"): self._report,
-        }
-        routes = [
-            Route(f"/models/{{name}}{path}", partial(self._of_model, handler), methods=[method])
-            for (method, path), handler in of_model.items()
-        ]
-        routes.append(Route("/models/{name}", self._model, methods=["GET", "PUT"]))
-        routes += [
-            Route("/", live.page),
-            Route("/events", partial(live.events, self.models, self.stop)),
-            Route("/models", self._list),
-            Route("/metrics", self._metrics),
-            Route("/openapi.json", self._openapi),
-        ]
-        return routes + inference.routes(self.models, self.max_bytes)
-
-    async def _model(self, request: Request) -> Response:
-        if request.method == "PUT":
-            return await self._create(request)
-        return await self._of_model(self._info, request)
-
-    async def _of_model(self, handler: Any, request: Request) -> Response:
-        """Answer a request about one model; errors of the model become problems."""
-        model = self.models.get(request.path_params["name"])
-        try:
-            response: Response = await handler(request, model)
-            return response
-        except RequestError as problem:
-            model.errors.append(problem.detail)
-            raise
-        except (DuplicateKey, UnknownKey) as error:
-            raise RequestError(409, str(error)) from error
-        except StoreError as error:
-            raise RequestError(503, str(error)) from error
-        except (ValueError, TypeError, NotFittedError, AttributeError, MemoryError) as error:
-            model.errors.append(str(error))
-            raise RequestError(422, str(error)) from error
-
-    async def _table(self, request: Request) -> Any:
-        body = await read_body(request, self.max_bytes)
-        return table_of(body, request.headers.get("content-type", ""))
-
-    async def _create(self, request: Request) -> Response:
-        body = await read_body(request, self.max_bytes)
-        try:
-            settings = msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise RequestError(422, f"The body must be a JSON object of options: {error}") from error
-        try:
-            model, is_new = await asyncio.to_thread(self.models.create, request.path_params["name"], settings)
-        except StoreError as error:
-            raise RequestError(503, str(error)) from error
-        return answer(_info_of(model), 201 if is_new else 200)
-
-    async def _list(self, request: Request) -> Response:
-        return answer([_info_of(model) for model in self.models])
-
-    async def _info(self, request: Request, model: ServedModel) -> Response:
-        return answer(_info_of(model))
-
-    async def _learn(self, request: Request, model: ServedModel) -> Response:
-        body, kind = await read_body(request, self.max_bytes), request.headers.get("content-type", "")
-        key, column = request.headers.get("idempotency-key"), request.query_params.get("key")
-        row = one_row_of(body, kind) if column is None else None
-        with self.metrics.learning(model):
-            if row is not None and model.has_columns(row, target=True):
-                first, last = await model.act(partial(model.learn_row, row, key))
-            else:
-                first, last = await model.act(partial(model.learn, table_of(body, kind), key, column))
-        return answer(LearnResult(first, last) if last >= first else LearnResult(None, None))
-
-    async def _predict(self, request: Request, model: ServedModel) -> Response:
-        body, kind = await read_body(request, self.max_bytes), request.headers.get("content-type", "")
-        column, method = request.query_params.get("key"), request.query_params.get("method")
-        if method not in (None, "predict", "predict_proba", "transform"):
-            raise RequestError(422, f"method must be predict, predict_proba or transform, got {method!r}.")
-        row = one_row_of(body, kind) if column is None and method in (None, "predict") else None
-        if row is not None and model.has_columns(row, target=False) and hasattr(model.durable.model, "predict_one"):
-            return answer(PredictResult(_listed(model.predict_row(row))))
-        table = table_of(body, kind)
-        if column is None:
-            found = await asyncio.to_thread(model.predict, table, None, method)
-        else:
-            found = await model.act(lambda: model.predict(table, column))
-        return answer(PredictResult(_listed(found)))
-
-    async def _label(self, request: Request, model: ServedModel) -> Response:
-        table = await self._table(request)
-        key, column = request.headers.get("idempotency-key"), request.query_params.get("key", "key")
-        return answer(LabelResult(await model.act(lambda: model.label(table, column, key))))
-
-    async def _forget(self, request: Request, model: ServedModel) -> Response:
-        try:
-            rows = msgspec.json.decode(await read_body(request, self.max_bytes), type=Forget)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise RequestError(422, f'Send {{"ids": [...]}} or {{"keys": [...]}}: {error}') from error
-        key = request.headers.get("idempotency-key")
-        await model.act(lambda: model.durable.forget(rows.ids, keys=rows.keys, key=key))
-        return answer(_info_of(model))
-
-    async def _changes(self, request: Request, model: ServedModel) -> Response:
-        since = request.query_params.get("since", "0")
-        if not since.isdigit():
-            raise RequestError(422, f"since must be a number of rows, got {since!r}.")
-        found = [Change(**change) for change in model.changes(int(since[:18]))]
-        return answer(Changes(found))
-
-    async def _regret(self, request: Request, model: ServedModel) -> Response:
-        known = await asyncio.to_thread(model.regret)
-        loss, optimum, ratio = (
-            value if math.isfinite(value) else None for value in (known.loss, known.optimum, known.ratio)
-        )
-        return answer(RegretResult(loss, optimum, ratio, int(known.rows)))
-
-    async def _coreset(self, request: Request, model: ServedModel) -> Response:
-        found = await asyncio.to_thread(lambda: model.durable.model.coreset_)
-        points = found.points.toarray() if hasattr(found.points, "toarray") else np.asarray(found.points)
-        targets = None if found.targets is None else np.asarray(found.targets).tolist()
-        return answer(Points(found.ids.tolist(), found.weights.tolist(), points.tolist(), targets))
-
-    async def _report(self, request: Request, model: ServedModel) -> Response:
-        def report() -> str:
-            with TemporaryDirectory() as folder:
-                path = Path(folder) / "report.html"
-                model.durable.report(path)
-                return path.read_text(encoding="utf-8")
-
-        return Response(await asyncio.to_thread(report), media_type="text/html")
-
-    async def _metrics(self, request: Request) -> Response:
-        content, kind = await asyncio.to_thread(self.metrics.exposition)
-        return Response(content, media_type=kind)
-
-    async def _openapi(self, request: Request) -> Response:
-        return answer(schema.openapi())
+    dispatcher = Dispatcher(models, (Metrics(models), stop), tokens, max_bytes)
+    handlers: Any = {HTTPException: routes.on_http_exception, Exception: routes.on_error}
+    app = Starlette(routes=dispatcher.addresses(), exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False
+    return app
 
 
-def _info_of(model: ServedModel) -> ModelInfo:
-    return ModelInfo(
-        model.name,
-        model.settings["task"],
-        model.target,
-        model.n_seen,
-        max(0, model.version - 1),
-        model.version,
-        model.durable.n_waiting,
-        model.settings,
-    )
+class ModelInfo(msgspec.Struct):
+    """A model, and how far it is; one that cannot be opened has an error alone."""
+
+    name: str
+    task: str | None = None
+    target: str | None = None
+    n_seen: int = 0
+    n_changes: int = 0
+    version: int = 0
+    n_waiting: int = 0
+    settings: dict[str, Any] = {}
+    error: str | None = None
 
 
-def _listed(found: Any) -> list[Any]:
-    values = found.to_numpy() if hasattr(found, "to_numpy") else np.asarray(found)
-    listed: list[Any] = values.tolist()
-    return listed
+@route("PUT", "/models/{name}", access="write", statuses=(201, 200))
+def create(models: ModelFolder, name: Name, body: Settings) -> ModelInfo | Response:
+    """Create a model; one with the same settings stays as it is."""
+    model, is_new = models.create(name, body)
+    return answer(info(model), 201 if is_new else 200)
+
+
+@route("GET", "/models/{name}", access="read")
+def info(model: ServedModel) -> ModelInfo:
+    """Describe a model."""
+    about = model.settings["task"], model.target, model.n_seen, max(0, model.version - 1), model.version
+    return ModelInfo(model.name, *about, model.durable.n_waiting, model.settings)
+
+
+@route("GET", "/models", access="read")
+def list_models(models: ModelFolder) -> list[ModelInfo]:
+    """List the models."""
+    broken = [ModelInfo(name, error=error) for name, error in models.broken.items()]
+    return sorted([*map(info, models), *broken], key=lambda each: each.name)
+
+
+class LearnResult(msgspec.Struct):
+    """Ids of the first and the last row learned; None if the call had been carried out before."""
+
+    first_id: int | None
+    last_id: int | None
+
+
+@route("POST", "/models/{name}/learn", access="write")
+async def learn(
+    model: ServedModel, figures: Metrics, body: Rows, key: KeyColumn | None = None, once: Once | None = None
+) -> LearnResult:
+    """Learn rows."""
+    row, name = body.one_row() if key is None else None, None if once is None else once.key
+    if model.has_columns(row, target=True):
+        call = partial(model.learn_row, row, name)
+    else:
+        call = partial(model.learn, await body.table(key), name, key)
+    with figures.learning(model):
+        first, last = await model.act(call, once)
+    return LearnResult(first, last) if last >= first else LearnResult(None, None)
+
+
+class PredictResult(msgspec.Struct):
+    """One prediction a row: a number, a label, a cluster, or the components of a row."""
+
+    predictions: list[Any]
+
+
+@route("POST", "/models/{name}/predict", access="read", writes_with="key")
+async def predict(
+    model: ServedModel, body: Rows, key: KeyColumn | None = None, method: Method | None = None
+) -> PredictResult:
+    """Predict rows; those with keys are stored until their targets come."""
+    row = body.one_row() if key is None and method in (None, "predict") else None
+    if model.has_columns(row, target=False) and hasattr(model.durable.model, "predict_one"):
+        return PredictResult(np.asarray(model.predict_row(row)).tolist())
+    call = partial(model.predict, await body.table(key), key, method)
+    found = await (asyncio.to_thread(call) if key is None else model.act(call))
+    return PredictResult((found.to_numpy() if hasattr(found, "to_numpy") else np.asarray(found)).tolist())
+
+
+class LabelResult(msgspec.Struct):
+    """Number of rows learned with the targets that came."""
+
+    n_labelled: int
+
+
+@route("POST", "/models/{name}/label", access="write")
+async def label(model: ServedModel, body: Rows, key: KeyColumn = "key", once: Once | None = None) -> LabelResult:
+    """Learn targets that come late."""
+    call = partial(model.label, await body.table(key), key, None if once is None else once.key)
+    return LabelResult(await model.act(call, once))
+
+
+class Forget(msgspec.Struct, forbid_unknown_fields=True):
+    """Rows to forget, by ids or by keys."""
+
+    ids: list[int] | None = None
+    keys: list[int | str] | None = None
+
+
+@route("POST", "/models/{name}/forget", access="write")
+async def forget(model: ServedModel, body: Forget, once: Once | None = None) -> ModelInfo:
+    """Forget rows."""
+    call = partial(model.durable.forget, body.ids, keys=body.keys, key=None if once is None else once.key)
+    await model.act(call, once)
+    return info(model)
+
+
+class Changes(msgspec.Struct):
+    """Changes of the model, oldest first."""
+
+    changes: list[Change]
+
+
+@route("GET", "/models/{name}/changes", access="read")
+def changes(model: ServedModel, since: Since = 0) -> Changes:
+    """List changes of the model."""
+    return Changes(model.changes(since))
+
+
+class RegretResult(msgspec.Struct):
+    """Loss of the stream, that of the best model in hindsight, and their ratio."""
+
+    loss: float | None
+    optimum: float | None
+    ratio: float | None
+    rows: int
+
+
+@route("GET", "/models/{name}/regret", access="read")
+def regret(model: ServedModel) -> RegretResult:
+    """Compare the loss with hindsight."""
+    known = model.regret()
+    return RegretResult(finite(known.loss), finite(known.optimum), finite(known.ratio), int(known.rows))
+
+
+class Points(msgspec.Struct):
+    """The coreset, column by column."""
+
+    ids: list[int]
+    weights: list[float]
+    points: list[list[float]]
+    targets: list[Any] | None
+
+
+@route("GET", "/models/{name}/coreset", access="read")
+def coreset(model: ServedModel) -> Points:
+    """Return the coreset."""
+    found = model.durable.model.coreset_
+    points = found.points.toarray() if hasattr(found.points, "toarray") else np.asarray(found.points)
+    targets = None if found.targets is None else np.asarray(found.targets).tolist()
+    return Points(found.ids.tolist(), found.weights.tolist(), points.tolist(), targets)
+
+
+@route("GET", "/models/{name}/report", access="read")
+def report(model: ServedModel) -> Response:
+    """Return the report as a page."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        model.durable.report(path)
+        return Response(path.read_text(encoding="utf-8"), media_type="text/html")
+
+
+@route("GET", "/metrics", access="read")
+def metrics(figures: Metrics) -> Response:
+    """Return figures for Prometheus."""
+    content, kind = figures.exposition()
+    return Response(content, media_type=kind)
+
+
+@route("GET", "/openapi.json", access="read")
+def openapi() -> Response:
+    """Return the description of the service."""
+    return answer(routes.openapi())
