@@ -115,7 +115,6 @@ def test_figures_follow_every_call(client, tmp_path):
             learn(again, ROWS[240:400])
 
 
-@pytest.mark.xfail(strict=True, reason="regret of a served model is cached by the number of its rows alone")
 def test_regret_after_as_many_rows_are_forgotten_as_learned(client):
     client.post("/models/price/learn", json=ROWS[:200])
     before = client.get("/models/price/regret").json()
@@ -125,7 +124,7 @@ def test_regret_after_as_many_rows_are_forgotten_as_learned(client):
 
 
 def test_alarm_and_coreset_are_those_of_the_model(client):
-    rows, settings = sorted(ROWS, key=lambda row: row["y"]), {"coreset_size": 60, "background": False}
+    rows, settings = sorted(ROWS, key=lambda row: row["y"]), {"coreset_size": 60}
     assert client.put("/models/price", json=service.REGRESSION | settings).status_code == 409  # it has others
     assert client.put("/models/an-alarm", json=service.REGRESSION | settings).status_code == 201
     model = OnlineRegression(coreset_size=60, random_state=0)
@@ -161,7 +160,7 @@ def test_pending_calls_and_durations_are_those_of_the_clients(client, monkeypatc
     """A fit that lasts holds up the calls after it, of which one fails."""
     go, fit, durations = threading.Event(), Ridge.fit, []
     monkeypatch.setattr(Ridge, "fit", lambda *given, **named: go.wait(120) and fit(*given, **named))
-    settings = {"estimator": "sklearn.linear_model.Ridge", "background": False}
+    settings = {"estimator": "sklearn.linear_model.Ridge"}
     assert client.put("/models/held", json=service.REGRESSION | settings).status_code == 201
 
     def post(rows):

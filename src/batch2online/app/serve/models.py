@@ -77,7 +77,7 @@ class ServedModel:
         self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self.rates: deque[tuple[float, int]] = deque(maxlen=120)
         self.errors: deque[str] = deque(maxlen=5)
-        self._regret: tuple[int, Any] | None = None
+        self._regret: tuple[tuple[int, int], Any] | None = None
 
     @property
     def is_fitted(self) -> bool:
@@ -252,10 +252,10 @@ class ServedModel:
         return [Change(each.at, each.reason, finite(each.magnitude)) for each in events if each.at > since]
 
     def regret(self) -> Any:
-        """Return ``regret_``, computed once for the rows seen."""
-        n_seen = self.n_seen
-        if self._regret is None or self._regret[0] != n_seen:
-            self._regret = (n_seen, self.durable.model.regret_)
+        """Return ``regret_``, computed once for the rows learned and not forgotten."""
+        rows = self.n_seen, self.durable.next_id
+        if self._regret is None or self._regret[0] != rows:
+            self._regret = (rows, self.durable.model.regret_)
         return self._regret[1]
 
     def rate(self) -> float:
