@@ -57,7 +57,7 @@ def test_values_of_several_types_are_refused(second):
 @pytest.mark.parametrize("more", [{}, {"b": 1}])
 def test_integers_of_keys_are_exact(more):
     rows = [{"key": 2**60 + 1}, {"key": 3} | more]
-    assert table_of(json.dumps(rows).encode(), JSON, "key")["key"].to_pylist() == [2**60 + 1, 3]
+    assert table_of(json.dumps(rows).encode(), JSON)["key"].to_pylist() == [2**60 + 1, 3]
 
 
 def named(count):
@@ -81,7 +81,7 @@ TOO_LARGE = {
 @pytest.mark.parametrize("body", TOO_LARGE.values(), ids=TOO_LARGE)
 def test_decoded_tables_are_limited(body):
     with pytest.raises(RequestError, match=r"more than 100,000 values|at most 10,000") as caught:
-        table_of(body[1], body[0], None, 100_000)
+        table_of(body[1], body[0], 100_000)
     assert caught.value.status == 422
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -38,15 +39,7 @@ _decode_row = msgspec.json.Decoder(Row).decode
 
 
 class Rows:
-    """The body of a request that is a table, decoded when it is asked for.
-
-    Parameters
-    ----------
-    body : bytes
-    content_type : str
-    max_values : int
-        Values that the decoded table may have.
-    """
+    """The body of a request that is a table of at most so many values, decoded when it is asked for."""
 
     def __init__(self, body: bytes, content_type: str, max_values: int) -> None:
         self._body, self._content_type, self._max_values = body, content_type, max_values
@@ -55,14 +48,14 @@ class Rows:
         """Return the row of a body that has one row of numbers, in JSON; None for others."""
         return one_row_of(self._body, self._content_type)
 
-    async def table(self, key: str | None = None) -> pa.Table:
-        """Return the table; integers in the column ``key`` are exact."""
-        given = self._body, self._content_type, key, self._max_values
+    async def table(self) -> pa.Table:
+        """Return the table."""
+        given = self._body, self._content_type, self._max_values
         return table_of(*given) if len(self._body) <= MANY_BYTES else await asyncio.to_thread(table_of, *given)
 
 
-def table_of(body: bytes, content_type: str, key: str | None = None, max_values: int = MAX_VALUES) -> pa.Table:
-    """Return the rows of a request; integers in the column ``key`` are exact, other numbers of JSON are doubles.
+def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa.Table:
+    """Return the rows of a request.
 
     >>> table_of(b'[{"a": 1, "b": "x"}, {"b": null, "a": 2.5}]', "application/json").to_pydict()
     {'a': [1.0, 2.5], 'b': ['x', None]}
@@ -71,7 +64,7 @@ def table_of(body: bytes, content_type: str, key: str | None = None, max_values:
     if kind not in _READERS:
         raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
     try:
-        table = _READERS[kind](body, key, max_values)
+        table = _READERS[kind](body, max_values)
     except (msgspec.MsgspecError, pa.ArrowException, ValueError, OSError, ArithmeticError, RecursionError) as error:
         raise RequestError(422, f"The body is not a table in {kind}: {error}") from error
     if not table.num_rows:
@@ -106,43 +99,38 @@ def one_row_of(body: bytes, content_type: str) -> dict[str, float] | None:
     return rows[0] if len(rows) == 1 else None
 
 
-def _from_json(body: bytes, key: str | None, max_values: int) -> pa.Table:
+def _from_json(body: bytes, max_values: int) -> pa.Table:
     _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
-    table = _alike(body, body[body.find(b"{") : body.find(b"}") + 1], key, is_lines=False)
-    return _from_rows(_decode_rows(body), key, max_values) if table is None else table
+    table = _alike(body, body[body.find(b"{") : body.find(b"}") + 1], is_lines=False)
+    return _from_rows(_decode_rows(body), max_values) if table is None else table
 
 
-def _from_lines(body: bytes, key: str | None, max_values: int) -> pa.Table:
+def _from_lines(body: bytes, max_values: int) -> pa.Table:
     _check_size(10 * body.count(b"{"), 1, max_values)
-    table = _alike(body, body[: body.find(b"}") + 1], key, is_lines=True)
+    table = _alike(body, body[: body.find(b"}") + 1], is_lines=True)
     if table is not None:
         return table
-    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()], key, max_values)
+    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()], max_values)
 
 
-def _alike(body: bytes, first: bytes, key: str | None, *, is_lines: bool) -> pa.Table | None:
+def _alike(body: bytes, first: bytes, *, is_lines: bool) -> pa.Table | None:
     """Return rows with the names and numbers of the first one, twice as fast as others; None if one is different."""
     try:
-        row = _decode_row(first)
-        names = {name: type(value) in (int, float) and name != key for name, value in row.items()}
+        names = {name: type(value) in (int, float) for name, value in _decode_row(first).items()}
         rows = _decoder(tuple(names.items()), is_lines)(body) if 0 < len(names) <= _MANY_NAMES else []
     except (msgspec.MsgspecError, ValueError):
         return None
     if not rows:
         return None
     columns = zip(names.items(), zip(*map(msgspec.structs.astuple, rows), strict=True), strict=True)
-    return pa.table(
-        {
-            name: pa.array(values, pa.float64()) if is_number else _column(name, values, is_key=name == key)
-            for (name, is_number), values in columns
-        }
-    )
+    made = {name: _numbers(values) if is_number else _column(name, values) for (name, is_number), values in columns}
+    return pa.table(made)
 
 
 @lru_cache(maxsize=64)
 def _decoder(names: tuple[tuple[str, bool], ...], is_lines: bool) -> Callable[[bytes], list[Any]]:
     """Return what reads rows with these names, no more and no fewer, and whether their values are numbers."""
-    fields = [(f"f{place}", float | None if is_number else Value) for place, (_, is_number) in enumerate(names)]
+    fields = [(f"f{place}", int | float | None if is_number else Value) for place, (_, is_number) in enumerate(names)]
     rename = {field: name for (field, _), (name, _) in zip(fields, names, strict=True)}
     row: Any = msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
     return msgspec.json.Decoder(row).decode_lines if is_lines else msgspec.json.Decoder(list[row]).decode
@@ -150,24 +138,32 @@ def _decoder(names: tuple[tuple[str, bool], ...], is_lines: bool) -> Callable[[b
 
 def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
     """Return rows that came one by one, each a JSON object."""
-    return _from_rows([_decode_row(content) for content in contents], None, MAX_VALUES)
+    return _from_rows([_decode_row(content) for content in contents], MAX_VALUES)
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]], key: str | None, max_values: int) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int) -> pa.Table:
     """Return rows as columns; a name that is missing in a row is a missing value there."""
     names = dict.fromkeys(name for row in rows for name in row)
     _check_size(len(rows), len(names), max_values)
-    return pa.table({name: _column(name, [row.get(name) for row in rows], is_key=name == key) for name in names})
+    return pa.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
 
 
-def _column(name: str, values: Sequence[Any], *, is_key: bool) -> pa.Array:
+def _column(name: str, values: Sequence[Any]) -> pa.Array:
     kinds = set(map(type, values)) - {type(None)}
-    if kinds <= {int, float} and not (is_key and kinds == {int}):
-        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    if kinds <= {int, float}:
+        return _numbers(values)
     if len(kinds) > 1:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise RequestError(422, f"Column {name!r} has values of several types ({found}): send numbers or strings.")
     return pa.array(values, pa.string() if kinds == {str} else None)
+
+
+def _numbers(values: Sequence[Any]) -> pa.Array:
+    """Return numbers as doubles; integers beyond those that doubles can hold stay integers, since they may be keys."""
+    for kind in (pa.float64(), pa.int64()):
+        with suppress(pa.ArrowInvalid, OverflowError):
+            return pa.array(values, kind)
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
 def exact_keys(column: pa.ChunkedArray) -> list[Any]:
@@ -185,12 +181,12 @@ def exact_keys(column: pa.ChunkedArray) -> list[Any]:
 # -- CSV and Arrow --------------------------------------------------------------------------------------------
 
 
-def _from_csv(body: bytes, key: str | None, max_values: int) -> pa.Table:
+def _from_csv(body: bytes, max_values: int) -> pa.Table:
     _check_size(1, body.partition(b"\n")[0].count(b","), max_values)
     return pa.csv.read_csv(io.BytesIO(body))
 
 
-def _from_arrow(body: bytes, key: str | None, max_values: int) -> pa.Table:
+def _from_arrow(body: bytes, max_values: int) -> pa.Table:
     """Return a stream of Arrow: sizes and buffers are checked before any value is read."""
     for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
         if message.type in ("record batch", "dictionary") and _is_compressed(message):
@@ -255,7 +251,7 @@ def _is_compressed(message: pa.ipc.Message) -> bool:
     return field(batch, 3) != 0
 
 
-_READERS: dict[str, Callable[[bytes, str | None, int], pa.Table]] = {
+_READERS: dict[str, Callable[[bytes, int], pa.Table]] = {
     "application/json": _from_json,
     "application/x-ndjson": _from_lines,
     "text/csv": _from_csv,

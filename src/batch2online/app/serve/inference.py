@@ -19,7 +19,7 @@ from starlette.responses import Response
 from batch2online import __version__
 from batch2online.app.serve.models import ServedModel
 from batch2online.app.serve.problems import RequestError
-from batch2online.app.serve.routes import HEADERS, SCHEMAS, route
+from batch2online.app.serve.routes import HEADERS, SENT, route
 
 _DTYPES = {
     "BOOL": np.dtype("?"),
@@ -42,25 +42,6 @@ class Tensor(msgspec.Struct):
     parameters: dict[str, Any] = {}
 
 
-class Output(msgspec.Struct, omit_defaults=True):
-    """Predictions."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-    data: list[Any] | None = None
-    parameters: dict[str, Any] | None = None
-
-
-class Inferred(msgspec.Struct):
-    """Predictions of a version of a model."""
-
-    model_name: str
-    model_version: str
-    id: str
-    outputs: list[Output]
-
-
 class WantedOutput(msgspec.Struct):
     """An output that the client names, and how it wants it."""
 
@@ -80,61 +61,21 @@ class InferRequest(msgspec.Struct):
 InferBody = NewType("InferBody", bytes)
 """JSON, and binary tensors behind it."""
 
-SCHEMAS[InferBody] = InferRequest
+SENT[InferBody] = InferRequest
 Version = Annotated[str, Meta(max_length=20, description="Number of the current version.")]
 _MODEL = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
 
 
-class Server(msgspec.Struct):
-    """The server, and what it has beyond the protocol."""
-
-    name: str
-    version: str
-    extensions: list[str]
-
-
-class Health(msgspec.Struct):
-    """A server that answers is live and ready."""
-
-    live: bool
-    ready: bool
-
-
-class Ready(msgspec.Struct):
-    """A model that can predict."""
-
-    name: str
-    ready: bool
-
-
-class TensorInfo(msgspec.Struct):
-    """A tensor of a model."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-
-
-class Metadata(msgspec.Struct):
-    """A model, and its tensors."""
-
-    name: str
-    versions: list[str]
-    platform: str
-    inputs: list[TensorInfo]
-    outputs: list[TensorInfo]
-
-
 @route("GET", "/v2", access="read")
-async def server() -> Server:
+async def server() -> dict[str, Any]:
     """Describe the server."""
-    return Server("batch2online", __version__, ["binary_tensor_data"])
+    return {"name": "batch2online", "version": __version__, "extensions": ["binary_tensor_data"]}
 
 
 @route("GET", "/v2/health/live", "/v2/health/ready", access="open")
-async def health() -> Health:
+async def health() -> dict[str, bool]:
     """Say that the server is live and ready."""
-    return Health(live=True, ready=True)
+    return {"live": True, "ready": True}
 
 
 def _check_version(model: ServedModel, version: str | None) -> None:
@@ -143,22 +84,27 @@ def _check_version(model: ServedModel, version: str | None) -> None:
 
 
 @route("GET", *(f"{path}/ready" for path in _MODEL), access="read")
-async def ready(model: ServedModel, version: Version | None = None) -> Ready:
+async def ready(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
     """Say whether a model can predict."""
     _check_version(model, version)
     if not model.is_fitted:
         raise RequestError(409, f"{model.name} has learned no rows yet.")
-    return Ready(model.name, ready=True)
+    return {"name": model.name, "ready": True}
 
 
 @route("GET", *_MODEL, access="read")
-async def metadata(model: ServedModel, version: Version | None = None) -> Metadata:
+async def metadata(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
     """Describe the tensors of a model."""
     _check_version(model, version)
     names = _names(model)
-    inputs = [TensorInfo(ROWS, "FP64", [-1, len(names)]), *(TensorInfo(name, "BYTES", [-1]) for name in names)]
-    outputs = [TensorInfo("predictions", "FP64", [-1])]
-    return Metadata(model.name, [str(model.version)], "batch2online", inputs, outputs)
+    inputs = [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in names]
+    return {
+        "name": model.name,
+        "versions": [str(model.version)],
+        "platform": "batch2online",
+        "inputs": [{"name": ROWS, "datatype": "FP64", "shape": [-1, len(names)]}, *inputs],
+        "outputs": [{"name": "predictions", "datatype": "FP64", "shape": [-1]}],
+    }
 
 
 def _names(model: ServedModel) -> list[str]:
@@ -168,7 +114,7 @@ def _names(model: ServedModel) -> list[str]:
 @route("POST", *(f"{path}/infer" for path in _MODEL), access="read")
 async def infer(
     model: ServedModel, body: InferBody, version: Version | None = None, json_length: Length | None = None
-) -> Inferred | Response:
+) -> dict[str, Any] | Response:
     """Predict, Open Inference Protocol."""
     _check_version(model, version)
     asked, binary = _parsed(body, json_length)
@@ -245,19 +191,19 @@ def _strings(content: bytes) -> list[str]:
     return found
 
 
-def _response(asked: InferRequest, model: ServedModel, found: Any) -> Inferred | Response:
+def _response(asked: InferRequest, model: ServedModel, found: Any) -> dict[str, Any] | Response:
     """Return the predictions, binary if the client wants them so."""
     is_number = found.dtype.kind in "iufb"
     values = found.astype(np.int64 if found.dtype.kind in "iub" else np.float64) if is_number else found
     datatype = "BYTES" if not is_number else "INT64" if values.dtype == np.int64 else "FP64"
-    output = Output("predictions", datatype, list(values.shape))
-    inferred = Inferred(model.name, str(model.version), asked.id, [output])
+    output: dict[str, Any] = {"name": "predictions", "datatype": datatype, "shape": list(values.shape)}
+    head = {"model_name": model.name, "model_version": str(model.version), "id": asked.id, "outputs": [output]}
     default = asked.parameters.get("binary_data_output", False)
     if not is_number or not any([default, *(each.parameters.get("binary_data", default) for each in asked.outputs)]):
-        output.data = values.ravel().tolist()
-        return inferred
+        output["data"] = values.ravel().tolist()
+        return head
     content = values.tobytes()
-    output.parameters = {"binary_data_size": len(content)}
-    encoded = msgspec.json.encode(inferred)
+    output["parameters"] = {"binary_data_size": len(content)}
+    encoded = msgspec.json.encode(head)
     headers = {HEADERS["json_length"]: str(len(encoded))}
     return Response(encoded + content, media_type="application/octet-stream", headers=headers)

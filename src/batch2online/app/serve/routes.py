@@ -2,19 +2,19 @@
 
 A parameter is given to the function by its type or its name:
 
-==============================  =====================================================================================
-``ServedModel``                 the model that the path names
-``Rows``                        the table in the body, read when the function asks for it
-``Once``                        the header ``Idempotency-Key``, with a digest of the request that it stands for
-``Request``, shared objects     as they are
-named in the path               that part of the path
-named ``body``                  the body, decoded from JSON
-in ``HEADERS``                  that header
-any other                       a parameter of the query
-==============================  =====================================================================================
+==========================  =========================================================================================
+``ServedModel``             the model that the path names
+``Rows``                    the table in the body, decoded when the function asks for it
+``Once``                    the header ``Idempotency-Key``, with a digest of the request that it stands for
+another class               the object of this class that the service has, or the request
+``body``                    the body, decoded from JSON
+named in the path           that part of the path
+in ``HEADERS``              that header
+any other                   a parameter of the query
+==========================  =========================================================================================
 
-Values are converted to their types, and refused outside their bounds. Access is decided by the route alone. The
-description in OpenAPI comes from the same declarations.
+Values are converted to their types and refused outside their bounds, and the description in OpenAPI has the same types
+and bounds. Who may call a route is decided by its declaration alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -55,8 +55,8 @@ HEADERS = {
     "last_event_id": "Last-Event-ID",
     "json_length": "Inference-Header-Content-Length",
 }
-SCHEMAS: dict[Any, Any] = {Rows: ROWS_SCHEMA, Settings: Options, ServedModel: Name, Once: OnceKey}
-"""Types that describe those of some parameters."""
+SENT: dict[Any, Any] = {ServedModel: Name, Once: OnceKey, Rows: ROWS_SCHEMA, Settings: Options}
+"""What a client sends for a parameter of a type, where that differs."""
 
 _SECURITY = [
     (b"x-content-type-options", b"nosniff"),
@@ -69,24 +69,25 @@ _SECURITY = [
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a route: its name, its type, its default, and where it comes from."""
+    """A parameter of a route: its name in the function and in a request, its type, default, and where it comes from."""
 
     name: str
+    label: str
     kind: Any
     default: Any
     where: str
 
     @property
-    def label(self) -> str:
-        """Name in the request."""
-        return "name" if self.kind is ServedModel else HEADERS.get(self.name, self.name)
+    def sent(self) -> Any:
+        """Type of what a client sends."""
+        return SENT.get(self.kind, self.kind)
 
     def value(self, given: str | None) -> Any:
         """Return the value of what a request has given."""
         if given is None:
             return self.default
         try:
-            return msgspec.convert(given, OnceKey if self.kind is Once else self.kind, strict=False)
+            return msgspec.convert(given, self.sent, strict=False)
         except (msgspec.ValidationError, ValueError) as error:
             raise RequestError(422, f"{self.label} is {given[:100]!r}: {error}.") from error
 
@@ -110,10 +111,6 @@ class Route:
     writes_with: str = ""
     statuses: tuple[int, ...] = (200,)
 
-    def access_of(self, request: Request) -> Access:
-        """Return what a request needs."""
-        return "write" if self.writes_with and self.writes_with in request.query_params else self.access
-
     @cached_property
     def _hints(self) -> dict[str, Any]:
         return get_type_hints(self.function, include_extras=True)
@@ -121,21 +118,21 @@ class Route:
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the function."""
-        found = []
-        for each in inspect.signature(self.function).parameters.values():
-            kinds = get_args(self._hints[each.name]) if each.default is None else ()
-            kind = next((kind for kind in kinds if kind is not type(None)), self._hints[each.name])
-            found.append(Parameter(each.name, kind, each.default, self._where(each.name, kind)))
-        return tuple(found)
+        given = inspect.signature(self.function).parameters.values()
+        return tuple(self._parameter(each.name, each.default) for each in given)
 
-    def _where(self, name: str, kind: Any) -> str:
-        if name == "body":
-            return "body"
+    def _parameter(self, name: str, default: Any) -> Parameter:
+        hint = self._hints[name]
+        kind = hint if default is not None else next(each for each in get_args(hint) if each is not NoneType)
         if kind is ServedModel or any(f"{{{name}}}" in path for path in self.paths):
-            return "path"
-        if name in HEADERS:
-            return "header"
-        return "shared" if isinstance(kind, type) and kind not in (str, int) else "query"
+            where = "path"
+        elif name == "body":
+            where = "body"
+        elif name in HEADERS:
+            where = "header"
+        else:
+            where = "shared" if isinstance(kind, type) else "query"
+        return Parameter(name, "name" if kind is ServedModel else HEADERS.get(name, name), kind, default, where)
 
     @cached_property
     def has_model(self) -> bool:
@@ -146,6 +143,11 @@ class Route:
     def has_body(self) -> bool:
         """Whether the body is read."""
         return any(each.where == "body" for each in self.parameters)
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the function runs in the loop; others run in a thread."""
+        return inspect.iscoroutinefunction(self.function)
 
     @property
     def result(self) -> Any:
@@ -173,18 +175,18 @@ class Dispatcher:
 
     Parameters
     ----------
-    models : ModelFolder
     shared : tuple
-        Objects that functions ask for by their types.
+        Objects that functions ask for by their types; a :class:`ModelFolder` is one of them.
     tokens : Tokens or None
         None asks for none; then requests must name this machine as their host.
     max_bytes : int
         Largest body.
     """
 
-    def __init__(self, models: ModelFolder, shared: tuple[Any, ...], tokens: Tokens | None, max_bytes: int) -> None:
-        self.models, self.tokens, self.max_bytes = models, tokens, max_bytes
-        self.shared = {type(each): each for each in (models, *shared)}
+    def __init__(self, shared: tuple[Any, ...], tokens: Tokens | None, max_bytes: int) -> None:
+        self._shared = {type(each): each for each in shared}
+        self._models: ModelFolder = self._shared[ModelFolder]
+        self._tokens, self._max_bytes = tokens, max_bytes
 
     def addresses(self) -> list[Address]:
         """Return the paths, each with its methods."""
@@ -197,25 +199,24 @@ class Dispatcher:
     def _endpoint(self, routes: dict[str, Route]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             route = routes.get(request.method) or routes["GET"]  # HEAD
+            is_writing = route.writes_with and route.writes_with in request.query_params
             try:
-                check_origin(request, self.tokens)
-                check_token(request, self.tokens, route.access_of(request))
-                return secured(await self._answered(route, request))
+                check_origin(request, self._tokens)
+                check_token(request, self._tokens, "write" if is_writing else route.access)
+                model = self._models.get(request.path_params["name"]) if route.has_model else None
+                return secured(await self._answered(route, request, model))
             except RequestError as problem:
                 return secured(problem_response(problem))
 
         return endpoint
 
-    async def _answered(self, route: Route, request: Request) -> Response:
-        """Call the function of a route; errors of a model become problems, which the live page shows."""
-        model = self.models.get(request.path_params["name"]) if route.has_model else None
+    async def _answered(self, route: Route, request: Request, model: ServedModel | None) -> Response:
+        """Call the function of a route; errors become problems, and the live page shows those of a model."""
         try:
-            body = await read_body(request, self.max_bytes) if route.has_body else b""
+            body = await read_body(request, self._max_bytes) if route.has_body else b""
             given = {each.name: self._argument(each, request, model, body) for each in route.parameters}
-            if inspect.iscoroutinefunction(route.function):
-                found = await route.function(**given)
-            else:
-                found = await asyncio.to_thread(route.function, **given)
+            function = route.function
+            found = await (function(**given) if route.is_async else asyncio.to_thread(function, **given))
             return found if isinstance(found, Response) else answer(found, route.statuses[0])
         except _ERRORS as error:
             problem = _problem_of(error)
@@ -228,23 +229,28 @@ class Dispatcher:
         if each.kind is ServedModel:
             return model
         if each.kind is Rows:
-            return Rows(body, request.headers.get("content-type", ""), self.max_bytes)
-        if each.where == "body":
-            return body if getattr(each.kind, "__supertype__", None) is bytes else _decoded(body, each.kind)
-        if each.where == "shared":
-            return request if each.kind is Request else self.shared[each.kind]
-        given = {"path": request.path_params, "header": request.headers, "query": request.query_params}[each.where]
-        value = each.value(given.get(each.label))
-        if each.kind is not Once or value is None:
-            return value
-        described = f"{request.method} {request.scope['path']}?".encode() + request.scope["query_string"] + b"\n"
-        return Once(value, hashlib.sha256(described + body).hexdigest())
+            return Rows(body, request.headers.get("content-type", ""), self._max_bytes)
+        if each.kind is Request:
+            return request
+        if each.kind is Once:
+            key = each.value(request.headers.get(each.label))
+            return None if key is None else Once(key, _digest(request, body))
+        match each.where:
+            case "body":
+                return body if getattr(each.kind, "__supertype__", None) is bytes else _decoded(body, each.kind)
+            case "path":
+                return each.value(request.path_params.get(each.name))
+            case "header":
+                return each.value(request.headers.get(each.label))
+            case "query":
+                return each.value(request.query_params.get(each.label))
+        return self._shared[each.kind]
 
 
 _ERRORS = (
-    RequestError, StoreError, DuplicateKey, UnknownKey, NotFittedError,
-    ValueError, TypeError, AttributeError, ArithmeticError, MemoryError, NotImplementedError,
-)  # fmt: skip
+    *(RequestError, StoreError, DuplicateKey, UnknownKey, NotFittedError),
+    *(ValueError, TypeError, AttributeError, ArithmeticError, MemoryError, NotImplementedError),
+)
 
 
 def _problem_of(error: Exception) -> RequestError:
@@ -259,6 +265,11 @@ def _decoded(body: bytes, kind: Any) -> Any:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(422, f"The body is not what this address expects: {error}") from error
+
+
+def _digest(request: Request, body: bytes) -> str:
+    address = f"{request.method} {request.scope['path']}?".encode() + request.scope["query_string"]
+    return hashlib.sha256(address + b"\n" + body).hexdigest()
 
 
 def answer(content: Any, status: int = 200) -> Response:
@@ -291,47 +302,41 @@ async def on_error(request: Request, error: Exception) -> Response:
 @cache
 def openapi() -> dict[str, Any]:
     """Return the description of the routes that answer JSON, in OpenAPI 3.1."""
-    described = [each for each in ROUTES if each.result is not None]
-    kinds: list[Any] = [ProblemBody, *(each.result for each in described)]
-    kinds += [SCHEMAS.get(each.kind, each.kind) for route in described for each in _sent(route)]
+    described = {
+        each: [every for every in each.parameters if every.where != "shared"] for each in ROUTES if each.result
+    }
+    kinds = [
+        ProblemBody,
+        *(each.result for each in described),
+        *(each.sent for given in described.values() for each in given),
+    ]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
-    problem = {"description": "What was wrong, and what to do.", "content": {}}
-    problem["content"] = {"application/problem+json": {"schema": schema_of[repr(ProblemBody)]}}
+
+    def content(kind: Any, media_type: str = "application/json") -> dict[str, Any]:
+        return {"content": {media_type: {"schema": schema_of[repr(kind)]}}}
+
+    problem = {"description": "What was wrong, and what to do."} | content(ProblemBody, "application/problem+json")
     paths: dict[str, Any] = {}
-    for route in described:
-        result = {"application/json": {"schema": schema_of[repr(route.result)]}}
+    for route, given in described.items():
+        results = {str(status): {"description": "The result."} | content(route.result) for status in route.statuses}
         operation: dict[str, Any] = {
-            "summary": (route.function.__doc__ or "").partition("\n")[0].rstrip("."),
-            "responses": {str(status): {"description": "The result.", "content": result} for status in route.statuses},
-            "parameters": [],
-            "security": [] if route.access == "open" else [{"token": []}],
-            "x-access": route.access,
+            "summary": inspect.getdoc(route.function),
+            "responses": results | {"default": problem},
         }
-        operation["responses"]["default"] = problem
-        of_path: list[dict[str, Any]] = []
-        for each in _sent(route):
-            schema = schema_of[repr(SCHEMAS.get(each.kind, each.kind))]
+        operation["x-access"] = route.access
+        operation["parameters"] = [_described(each, schema_of) for each in given if each.where in ("query", "header")]
+        for each in given:
             if each.where == "body":
-                operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-                continue
-            is_path = each.where == "path"
-            about = {"name": each.label, "in": each.where, "required": is_path, "schema": schema}
-            (of_path if is_path else operation["parameters"]).append(about)
+                operation["requestBody"] = {"required": True} | content(each.sent)
         for path in route.paths:
             own = paths.setdefault(path, {})
             own[route.method.lower()] = operation
-            own["parameters"] = [each for each in of_path if f"{{{each['name']}}}" in path]
+            own["parameters"] = [_described(each, schema_of) for each in given if f"{{{each.label}}}" in path]
     title = {"title": "batch2online", "version": __version__, "description": "Models that learn from a stream."}
-    tokens = {"token": {"type": "http", "scheme": "bearer"}}
-    return {
-        "openapi": "3.1.0",
-        "info": title,
-        "paths": paths,
-        "components": {"schemas": components, "securitySchemes": tokens},
-    }
+    return {"openapi": "3.1.0", "info": title, "paths": paths, "components": {"schemas": components}}
 
 
-def _sent(route: Route) -> list[Parameter]:
-    """Return the parameters that a client sends."""
-    return [each for each in route.parameters if each.where != "shared"]
+def _described(each: Parameter, schema_of: dict[str, Any]) -> dict[str, Any]:
+    is_path = each.where == "path"
+    return {"name": each.label, "in": each.where, "required": is_path, "schema": schema_of[repr(each.sent)]}

@@ -74,7 +74,7 @@ def create_app(
             await asyncio.to_thread(reader.end)
         await asyncio.to_thread(models.close)
 
-    dispatcher = Dispatcher(models, (Metrics(models), stop), tokens, max_bytes)
+    dispatcher = Dispatcher((models, Metrics(models), stop), tokens, max_bytes)
     handlers: Any = {HTTPException: routes.on_http_exception, Exception: routes.on_error}
     app = Starlette(routes=dispatcher.addresses(), exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
@@ -99,21 +99,26 @@ class ModelInfo(msgspec.Struct):
 def create(models: ModelFolder, name: Name, body: Settings) -> ModelInfo | Response:
     """Create a model; one with the same settings stays as it is."""
     model, is_new = models.create(name, body)
-    return answer(info(model), 201 if is_new else 200)
+    return answer(described(model), 201 if is_new else 200)
 
 
 @route("GET", "/models/{name}", access="read")
-def info(model: ServedModel) -> ModelInfo:
+async def info(model: ServedModel) -> ModelInfo:
     """Describe a model."""
+    return described(model)
+
+
+def described(model: ServedModel) -> ModelInfo:
+    """Return what there is to know about a model."""
     about = model.settings["task"], model.target, model.n_seen, max(0, model.version - 1), model.version
     return ModelInfo(model.name, *about, model.durable.n_waiting, model.settings)
 
 
 @route("GET", "/models", access="read")
-def list_models(models: ModelFolder) -> list[ModelInfo]:
+async def list_models(models: ModelFolder) -> list[ModelInfo]:
     """List the models."""
     broken = [ModelInfo(name, error=error) for name, error in models.broken.items()]
-    return sorted([*map(info, models), *broken], key=lambda each: each.name)
+    return sorted([*map(described, models), *broken], key=lambda each: each.name)
 
 
 class LearnResult(msgspec.Struct):
@@ -132,7 +137,7 @@ async def learn(
     if model.has_columns(row, target=True):
         call = partial(model.learn_row, row, name)
     else:
-        call = partial(model.learn, await body.table(key), name, key)
+        call = partial(model.learn, await body.table(), name, key)
     with figures.learning(model):
         first, last = await model.act(call, once)
     return LearnResult(first, last) if last >= first else LearnResult(None, None)
@@ -152,7 +157,7 @@ async def predict(
     row = body.one_row() if key is None and method in (None, "predict") else None
     if model.has_columns(row, target=False) and hasattr(model.durable.model, "predict_one"):
         return PredictResult(np.asarray(model.predict_row(row)).tolist())
-    call = partial(model.predict, await body.table(key), key, method)
+    call = partial(model.predict, await body.table(), key, method)
     found = await (asyncio.to_thread(call) if key is None else model.act(call))
     return PredictResult((found.to_numpy() if hasattr(found, "to_numpy") else np.asarray(found)).tolist())
 
@@ -166,7 +171,7 @@ class LabelResult(msgspec.Struct):
 @route("POST", "/models/{name}/label", access="write")
 async def label(model: ServedModel, body: Rows, key: KeyColumn = "key", once: Once | None = None) -> LabelResult:
     """Learn targets that come late."""
-    call = partial(model.label, await body.table(key), key, None if once is None else once.key)
+    call = partial(model.label, await body.table(), key, None if once is None else once.key)
     return LabelResult(await model.act(call, once))
 
 
@@ -182,7 +187,7 @@ async def forget(model: ServedModel, body: Forget, once: Once | None = None) -> 
     """Forget rows."""
     call = partial(model.durable.forget, body.ids, keys=body.keys, key=None if once is None else once.key)
     await model.act(call, once)
-    return info(model)
+    return described(model)
 
 
 class Changes(msgspec.Struct):
@@ -192,7 +197,7 @@ class Changes(msgspec.Struct):
 
 
 @route("GET", "/models/{name}/changes", access="read")
-def changes(model: ServedModel, since: Since = 0) -> Changes:
+async def changes(model: ServedModel, since: Since = 0) -> Changes:
     """List changes of the model."""
     return Changes(model.changes(since))
 
