@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-N_TREES = 30
+N_TREES = 10
 """Trees of a booster: enough to be wrong in the last bit, few enough to be fast."""
 
 

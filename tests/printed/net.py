@@ -70,7 +70,7 @@ def complaints(printed, expected, phrases=None, ignored=""):
                 out.append(f"{path} = {value} is printed, but nobody recomputes it")
             elif not agrees(value, expected[path]):
                 out.append(f"{path} = {value}, recomputed {expected[path]}")
-        elif value is None and path in expected:
+        elif value is None and path in expected and not agrees(math.nan, expected[path]):
             out.append(f"{path} is empty, recomputed {expected[path]}")
     absent = [path for path, value in expected.items() if path not in printed and value is not None]
     return out + [f"{path} is not printed, recomputed {expected[path]}" for path in absent]

@@ -25,12 +25,12 @@ def table(seed):
     """Return a random table: strings, missing values, constant columns, duplicates, rare classes, weights."""
     rng = np.random.default_rng(seed)
     n = SIZES[seed % 10]
-    rows = pd.DataFrame({f"x{j}": rng.normal(3 * j, 1 + j, n).round(3) for j in range(2 + seed % 3)})
+    rows = pd.DataFrame({f"x{'abcdef'[j]}": rng.normal(3 * j, 1 + j, n).round(3) for j in range(2 + seed % 3)})
     if seed % 2:
         rows["s"] = rng.choice(list("abcd")[: 2 + seed % 3], n)
     if seed % 3 == 1:
         rows["constant"] = 7
-    signal = (rows["x0"] - rows["x1"] / 2 + 1.5 * (rows["s"] == "a" if seed % 2 else 0)).to_numpy()
+    signal = (rows["xa"] - rows["xb"] / 2 + 1.5 * (rows["s"] == "a" if seed % 2 else 0)).to_numpy()
     rows["y"] = (10 + signal + rng.normal(0, 1, n)).round(3)
     rows["k"] = rng.poisson(np.exp(0.3 * signal.clip(-4, 4)))
     noisy = signal + rng.logistic(0, 0.7, n)
@@ -41,7 +41,7 @@ def table(seed):
     if seed % 4 == 2:
         rows.iloc[n // 2 : n // 2 + n // 4] = rows.iloc[: n // 4].to_numpy()
     if seed % 3:
-        rows["x1"] = rows["x1"].mask(rng.random(n) < 0.06)
+        rows["xb"] = rows["xb"].mask(rng.random(n) < 0.06)
     rows["weight"] = rng.integers(1, 5, n) / 2
     return rows.infer_objects()
 
@@ -52,9 +52,9 @@ def prepared(rows, drop_first, known=None, standardise=False):
     first = features[:known]
     numbers = list(features.select_dtypes("number"))
     blocks = features[numbers].fillna(first[numbers].mean()).astype(float)
-    if standardise:
-        filled = first[numbers].fillna(first[numbers].mean())
-        blocks = (blocks - filled.mean()) / filled.std(ddof=0).where(lambda spread: spread > 0, 1.0)
+    if standardise:  # by the spread of the values that are not missing
+        spread = first[numbers].std(ddof=0)
+        blocks = (blocks - first[numbers].mean()) / spread.where(spread > 0, 1.0)
     for name in features.columns.difference(numbers):
         for level in sorted(first[name].unique())[1 if drop_first else 0 :]:
             blocks[f"{name}={level}"] = (features[name] == level).astype(float)
@@ -132,7 +132,7 @@ def share(inside, of, w):
 
 
 def log_odds(coefficients, classes, name):
-    """Return the coefficients of a class: of two, those of the last, or with the other sign; a class unknown has none."""
+    """Return the coefficients of a class: of two, of the last, or with the other sign; an unknown one has none."""
     if name not in classes:
         return np.zeros(coefficients.shape[1])
     if len(coefficients) == 1:
@@ -201,10 +201,8 @@ def seeds(X, w, k, draws=200):
     """Return the range of mean distances, and of mean squares, to the seeds that k-means++ draws."""
     found = [kmeans_plusplus(X, k, sample_weight=w, random_state=seed)[0] for seed in range(draws)]
     nearest = [np.sqrt(((X[:, None] - centers) ** 2).sum(2).min(1)) for centers in found]
-    return [
-        (min(values), max(values))
-        for values in zip(*((np.average(d, weights=w), np.average(d**2, weights=w)) for d in nearest))
-    ]
+    means = [[np.average(d**power, weights=w) for d in nearest] for power in (1, 2)]
+    return [(min(values), max(values)) for values in means]
 
 
 def change(kind, old, new, at, y, w, rest):

@@ -102,7 +102,7 @@ class Replay:
 
 
 def answers_of(model, case, X, classes):
-    """Return the answers of the current model in the form that ``recompute`` reads; a class that it does not know has 0."""
+    """Return the answers of the current model as ``recompute`` reads them; a class that it does not know has 0."""
     if case.kind == "classes":
         out = np.zeros((len(X), len(classes)))
         known = getattr(model, "model_", model).classes_

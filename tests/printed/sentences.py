@@ -5,6 +5,8 @@ In a pattern ``#`` is a number with fixed decimals, ``~`` one of four significan
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from printed import expected, recompute
@@ -44,11 +46,12 @@ def change(found, names):
         out["seen by neither model, its loss is # % higher"] = [scaled(lower, -1)]
     for which, (j, before, after) in enumerate(found.get("coefficients", ())):
         label = found["names"][which] if found.get("names") else ""
-        for middle in ("", f" for {label}"):
-            phrase = f"{names[j]}{middle} from ~ to ~"
+        for name in (f"{names[j]}", f"{names[j]} for {label}", f"column {j}", f"column {j} for {label}"):
+            phrase = f"{name} from ~ to ~"
             out[phrase] = out[f"coefficients of {label}: {phrase}"] = [before, after]
     for j, before, after in found.get("importances", ()):
-        out[f"{names[j]} from #% to #%"] = [100 * before, 100 * after]
+        for name in (names[j], f"column {j}"):
+            out[f"{name} from #% to #%"] = [100 * before, 100 * after]
     return out
 
 
@@ -59,17 +62,36 @@ def seeds(replay, answers):
     return Between(*sorted(100 * (1 - now / each) for each in squares))
 
 
+def most(replay, rows):
+    """Return the share of the loss of so many rows, those of largest loss, and their ids."""
+    losses = replay.w * recompute.losses(replay.case.kind, replay.answers, replay.y)
+    order = np.argsort(-losses, kind="stable")[:rows]
+    return [losses[order].sum() / losses.sum() if losses.sum() else ANY, *order.tolist()]
+
+
 def dominant(replay):
     """Return the phrase of the few rows that hold more than half of the loss."""
-    losses = replay.w * recompute.losses(replay.case.kind, replay.answers, replay.y)
-    order, out = np.argsort(-losses, kind="stable"), {}
-    for rows in range(1, min(11, len(losses))):
-        share = 100 * losses[order[:rows]].sum() / losses.sum() if losses.sum() else ANY
-        ids = ", ".join("#" * rows)
-        phrase = f"# of # rows hold # % of the loss (ids {ids})"
-        out[phrase] = [rows, len(losses), share, *order[:rows].tolist()]
-        out[f"# of # rows holds # % of the loss (id {ids})"] = out[phrase]
+    out = {}
+    for rows in range(1, min(11, len(replay.w))):
+        share, *ids = most(replay, rows)
+        out[f"# of # rows hold # % of the loss (ids {', '.join('#' * rows)})"] = [
+            rows,
+            len(replay.w),
+            scaled(share, 100),
+            *ids,
+        ]
     return out
+
+
+def better_than_guessing(replay):
+    """Return whether errors are fewer than those of the most frequent class, by two standard errors."""
+    if replay.case.kind != "classes":
+        return None
+    error, guess = 1 - expected.measures(replay)["accuracy"], scaled(expected.baseline(replay)["accuracy"], -1, 1)
+    found = [
+        error < e - 2 * math.sqrt((error * (1 - error) + e * (1 - e)) / len(replay.w)) for e in (guess.low, guess.high)
+    ]
+    return found[0] if found[0] == found[1] else None
 
 
 def headline(replay, regret):
@@ -89,6 +111,9 @@ def headline(replay, regret):
         shown = percent[name] if mark == "#%" else value
         beside = {"accuracy": "most frequent class", "log loss": "class shares"}.get(name, "mean so far")
         beside = "k-means++ seeds" if kind == "clusters" else beside
+        if "distance" in name:
+            out[f"{name} ~ standard deviations"] = [value]
+            out[f"{name} ~ standard deviations ({beside}: ~ standard deviations)"] = [value, base.get(name)]
         if name in base:
             out[f"{label} {mark} ({beside}: {mark})"] = [shown, percent_of(base[name]) if mark == "#%" else base[name]]
         out[f"{label} {mark}"] = [shown]

@@ -52,7 +52,7 @@ def offered(model):
 
 def recomputed(found, printed):
     """Return what ``offered`` should be, and the phrases of its sentences by their place."""
-    case, model, n = found.case, found.model, len(found.w)
+    model, n = found.model, len(found.w)
     columns = [f"column {j}" for j in range(found.X.shape[1])]
     changes, beside = expected.changes(found, printed["changes_"])
     regret = expected.regret(found, printed["regret_"]["optimum"])
@@ -94,7 +94,11 @@ def wrong(name, seed, weighted):
     """Return the complaints about all numbers of one case."""
     found = replayed(name, seed, weighted)
     printed = offered(found.model)
-    return complaints(printed, *recomputed(found, printed), ignored=OPAQUE)
+    out = complaints(printed, *recomputed(found, printed), ignored=OPAQUE)
+    better = sentences.better_than_guessing(found)
+    if better is not None and better != printed["headline"]["verdict"].startswith("better than guessing"):
+        out.append(f"verdict: {printed['headline']['verdict']}, but better by two standard errors: {better}")
+    return out
 
 
 def cells():

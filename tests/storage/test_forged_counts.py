@@ -41,24 +41,29 @@ for path in sys.argv[2:]:
 
 
 def overwritten(folder, plain):
-    """Files of which the first row of one column of one table holds another value; checksums are left as they are."""
-    with sqlite3.connect(":memory:") as empty:
-        empty.deserialize(plain)
-        tables = [name for (name,) in empty.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        columns = [(table, row[1]) for table in tables for row in empty.execute(f"PRAGMA table_info({table})")]
-    for table, column in columns:
-        for value in (10**13, -1, "[]", None):
-            path = folder / f"{table} {column} {value}" / "model.b2o"
-            path.parent.mkdir()
+    """Files of which one value of one table is another; checksums are left as they are."""
+    for number, (table, column, where, row) in enumerate(_values(plain)):
+        for value in (10**13, "[]"):
+            path = folder / f"{number} {table} {column} {value}.b2o"
             path.write_bytes(plain)
             with (
                 contextlib.closing(sqlite3.connect(path)) as connection,
                 connection,
                 contextlib.suppress(sqlite3.Error),
             ):
-                row = f"(SELECT rowid FROM {table} LIMIT 1)"
-                connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = {row}", (value,))
+                connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (value, *row))
             yield path
+
+
+def _values(plain):
+    """Every table, its columns, and what selects each of its first rows."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(plain)
+        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            columns = [column for _, column, *_ in connection.execute(f"PRAGMA table_info({table})")]
+            where = " AND ".join(f"{column} IS ?" for column in columns)
+            for row in connection.execute(f"SELECT * FROM {table} LIMIT 20"):
+                yield from ((table, column, where, row) for column in columns)
 
 
 def signed_anew(path, **entries):
@@ -110,8 +115,8 @@ def test_a_forged_count_is_refused_or_harmless(outcomes, entry):
 
 @pytest.mark.slow
 def test_an_overwritten_value_is_refused_or_harmless(plain, tmp_path):
-    """Whatever tables the file has: a huge, a negative, another and no value in each column."""
-    paths = {path.parent.name: path for path in overwritten(tmp_path, plain.read_bytes())}
+    """Whatever tables the file has: a huge number and another string in each place."""
+    paths = {path.name: path for path in overwritten(tmp_path, plain.read_bytes())}
     outcomes = outcomes_of(plain, paths)
     assert len(outcomes) > 20
     assert {*outcomes.values()} == {"opened", "refused"}, outcomes

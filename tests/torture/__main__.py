@@ -30,6 +30,7 @@ from torture.machine import state_machine
 from torture.readers import readers
 from torture.requests import malformed
 from torture.served_kills import served
+from torture.service_fuzz import service_fuzz
 from torture.steady import steady
 
 COUNTED = {
@@ -51,6 +52,7 @@ COUNTED = {
     "bad-input": (bad_input.campaign, 20_000),
     "kills-of-the-service": (served, 500),
     "malformed-requests": (malformed, 10_000),
+    "fuzz-of-the-service": (service_fuzz, 20_000),
     "hour-of-load": (steady, 3_600),
     "bad-tables": (bad_tables.campaign, 1_500),
     "nights": (nights.campaign, 500),

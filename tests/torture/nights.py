@@ -45,9 +45,9 @@ def campaign(
                 found = differences(ours, stream, kept)
                 seconds = costs(ours.seconds, scripts[cell])
                 print(f"{door:18} {cell:26} {kept!s:5} {seconds}  {shortened(found)}", flush=True)
-                if found and reason(door, cell, kept) is None:
+                if found and reason(name, door, cell, kept) is None:
                     surprises.append((name, door, cell, kept, found))
-                why = (reason(door, cell, kept) or "")[:3]
+                why = (reason(name, door, cell, kept) or "")[:3]
                 outcomes[f"breaks, {why}" if found else "came through"] += 1
             interpreters.close()
     assert not surprises, "\n".join(map(str, surprises))
@@ -84,9 +84,9 @@ def main() -> None:
     parser.add_argument("--cell", action="append", choices=CELLS)
     parser.add_argument("--nights", type=int, default=N_NIGHTS)
     parser.add_argument("--rows", type=int, default=500)
-    parser.add_argument("--forks", action="store_true", help="share the imports of other packages")
+    parser.add_argument("--forks", nargs="?", const="", help="share the imports of other packages, or of `all`")
     given = parser.parse_args()
-    forks = () if given.forks else None
+    forks = None if given.forks is None else given.forks.split()
     choice = (given.table or tuple(TABLES), given.nights, given.door or DOORS, given.cell or tuple(CELLS))
     print(campaign(given.rows, *choice, forks))
 

@@ -12,4 +12,3 @@ def test_no_request_breaks_the_service():
     outcomes = service_fuzz(2_000)
     assert outcomes["200"] > 100
     assert outcomes["201"] > 2
-    assert outcomes["predictions for another client"] > 20
