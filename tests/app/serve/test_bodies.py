@@ -54,6 +54,10 @@ def test_values_of_several_types_are_refused(second):
         table_of(json.dumps([{"a": 1.0}, {"a": second}]).encode(), JSON)
 
 
+def test_large_integers_among_fractions_are_doubles():
+    assert table_of(b'[{"a": 0.5}, {"a": 1152921504606846977}]', JSON).to_pydict() == {"a": [0.5, 2.0**60]}
+
+
 @pytest.mark.parametrize("more", [{}, {"b": 1}])
 def test_integers_of_keys_are_exact(more):
     rows = [{"key": 2**60 + 1}, {"key": 3} | more]

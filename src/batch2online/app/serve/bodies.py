@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
+from types import NoneType
 from typing import Annotated, Any
 
 import msgspec
@@ -27,8 +27,11 @@ ROWS_SCHEMA = Annotated[list[Annotated[Row, _SOME]], _SOME]
 
 MAX_VALUES = 64 * 2**20
 MAX_COLUMNS = 10_000
-MANY_BYTES = 10_000
-"""Bytes above which a body is decoded in a thread, and is hardly one row."""
+_LONG_ROW = 10_000
+"""Bytes above which a body is hardly one row."""
+
+_LONG_BODY = 100_000
+"""Bytes above which a body is decoded in a thread, so that other requests do not wait for it."""
 
 _LARGEST_EXACT = 2**53
 _MANY_NAMES = 1_000
@@ -51,7 +54,7 @@ class Rows:
     async def table(self) -> pa.Table:
         """Return the table."""
         given = self._body, self._content_type, self._max_values
-        return table_of(*given) if len(self._body) <= MANY_BYTES else await asyncio.to_thread(table_of, *given)
+        return table_of(*given) if len(self._body) <= _LONG_BODY else await asyncio.to_thread(table_of, *given)
 
 
 def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa.Table:
@@ -90,7 +93,7 @@ def one_row_of(body: bytes, content_type: str) -> dict[str, float] | None:
     >>> one_row_of(b'[{"a": 1, "b": 2.5}]', "application/json")
     {'a': 1.0, 'b': 2.5}
     """
-    if len(body) > MANY_BYTES or content_type.partition(";")[0].strip().lower() != "application/json":
+    if len(body) > _LONG_ROW or content_type.partition(";")[0].strip().lower() != "application/json":
         return None
     try:
         rows = _decode_numbers(body)
@@ -149,21 +152,23 @@ def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int) -> pa.Table:
 
 
 def _column(name: str, values: Sequence[Any]) -> pa.Array:
-    kinds = set(map(type, values)) - {type(None)}
+    kinds = set(map(type, values)) - {NoneType}
     if kinds <= {int, float}:
         return _numbers(values)
     if len(kinds) > 1:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise RequestError(422, f"Column {name!r} has values of several types ({found}): send numbers or strings.")
-    return pa.array(values, pa.string() if kinds == {str} else None)
+    return pa.array(values)
 
 
 def _numbers(values: Sequence[Any]) -> pa.Array:
-    """Return numbers as doubles; integers beyond those that doubles can hold stay integers, since they may be keys."""
-    for kind in (pa.float64(), pa.int64()):
-        with suppress(pa.ArrowInvalid, OverflowError):
-            return pa.array(values, kind)
-    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    """Return numbers as doubles; integers that doubles cannot hold stay integers, since they may be keys."""
+    try:
+        return pa.array(values, pa.float64())
+    except pa.ArrowInvalid:
+        if all(value is None or (isinstance(value, int) and abs(value) < 2**63) for value in values):
+            return pa.array(values, pa.int64())
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
 def exact_keys(column: pa.ChunkedArray) -> list[Any]:
