@@ -5,20 +5,9 @@ from __future__ import annotations
 from fnmatch import fnmatch
 
 MARKS = {
-    **{
-        ("crashes", door, cell, "True"): "d81: rows are stale after their columns were encoded anew"
-        for door in ("python", "service *")
-        for cell in ("regression", "huber", "quantile", "classifier", "low rank", "clusters")
-    },
     ("*", "python open", "*", "*"): "d62: a file opens only where its estimator was imported before",
     ("*", "python", "wrapped Ridge", "*"): "d76: the second night needs trust",
     ("*", "python", "wrapped LogisticRegression", "*"): "d76: the second night needs trust",
-    ("*", "python", "regression", "True"): "d80: a new category ends the file",
-    ("*", "python", "low rank", "True"): "d80: a new category ends the file",
-    ("*", "python", "clusters", "True"): "d80: a new category ends the file",
-    ("*", "service *", "regression", "True"): "d80: a new category ends the file",
-    ("*", "service *", "low rank", "True"): "d80: a new category ends the file",
-    ("*", "service *", "clusters", "True"): "d80: a new category ends the file",
     ("*", "service *", "wrapped LightGBM", "*"): "d82: show refits the booster, whose messages precede the JSON",
     ("*", "command", "*", "*"): "d73: categories are those of the first night",
 }
