@@ -41,7 +41,7 @@ _decode_rows = msgspec.json.Decoder(list[Row]).decode
 _decode_row = msgspec.json.Decoder(Row).decode
 
 
-class Rows:
+class TableBody:
     """The body of a request that is a table of at most so many values, decoded when it is asked for."""
 
     def __init__(self, body: bytes, content_type: str, max_values: int) -> None:

@@ -4,7 +4,7 @@ A parameter is given to the function by its type or its name:
 
 ==========================  =========================================================================================
 ``ServedModel``             the model that the path names
-``Rows``                    the table in the body, decoded when the function asks for it
+``TableBody``                    the table in the body, decoded when the function asks for it
 ``Once``                    the header ``Idempotency-Key``, with a digest of the request that it stands for
 another class               the object of this class that the service has, or the request
 ``body``                    the body, decoded from JSON
@@ -38,7 +38,7 @@ from starlette.routing import Route as Address
 
 from batch2online import __version__
 from batch2online.app.serve.access import Access, Tokens, check_origin, check_token, read_body
-from batch2online.app.serve.bodies import ROWS_SCHEMA, Rows
+from batch2online.app.serve.bodies import ROWS_SCHEMA, TableBody
 from batch2online.app.serve.models import ModelFolder, Once, ServedModel
 from batch2online.app.serve.options import Options, Settings
 from batch2online.app.serve.problems import ProblemBody, RequestError, problem_response
@@ -55,7 +55,7 @@ HEADERS = {
     "last_event_id": "Last-Event-ID",
     "json_length": "Inference-Header-Content-Length",
 }
-SENT: dict[Any, Any] = {ServedModel: Name, Once: OnceKey, Rows: ROWS_SCHEMA, Settings: Options}
+SENT: dict[Any, Any] = {ServedModel: Name, Once: OnceKey, TableBody: ROWS_SCHEMA, Settings: Options}
 """What a client sends for a parameter of a type, where that differs."""
 
 _SECURITY = [
@@ -228,8 +228,8 @@ class Dispatcher:
         """Return the value of a parameter."""
         if each.kind is ServedModel:
             return model
-        if each.kind is Rows:
-            return Rows(body, request.headers.get("content-type", ""), self._max_bytes)
+        if each.kind is TableBody:
+            return TableBody(body, request.headers.get("content-type", ""), self._max_bytes)
         if each.kind is Request:
             return request
         if each.kind is Once:

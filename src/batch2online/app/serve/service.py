@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from batch2online.app.serve import inference, live, routes
 from batch2online.app.serve.access import Tokens
-from batch2online.app.serve.bodies import Rows
+from batch2online.app.serve.bodies import TableBody
 from batch2online.app.serve.metrics import Metrics
 from batch2online.app.serve.models import Change, ModelFolder, Once, ServedModel, finite
 from batch2online.app.serve.options import Settings
@@ -30,7 +30,7 @@ __all__ = ["create_app", "inference", "live"]
 """The modules declare further routes."""
 
 MAX_BYTES = 64 * 2**20
-Since = Annotated[int, Meta(ge=0, le=2**62, description="Rows seen.")]
+Since = Annotated[int, Meta(ge=0, le=2**62, description="TableBody seen.")]
 Method = Literal["predict", "predict_proba", "transform"]
 
 
@@ -130,7 +130,7 @@ class LearnResult(msgspec.Struct):
 
 @route("POST", "/models/{name}/learn", access="write")
 async def learn(
-    model: ServedModel, figures: Metrics, body: Rows, key: KeyColumn | None = None, once: Once | None = None
+    model: ServedModel, figures: Metrics, body: TableBody, key: KeyColumn | None = None, once: Once | None = None
 ) -> LearnResult:
     """Learn rows."""
     row, name = body.one_row() if key is None else None, None if once is None else once.key
@@ -151,7 +151,7 @@ class PredictResult(msgspec.Struct):
 
 @route("POST", "/models/{name}/predict", access="read", writes_with="key")
 async def predict(
-    model: ServedModel, body: Rows, key: KeyColumn | None = None, method: Method | None = None
+    model: ServedModel, body: TableBody, key: KeyColumn | None = None, method: Method | None = None
 ) -> PredictResult:
     """Predict rows; those with keys are stored until their targets come."""
     row = body.one_row() if key is None and method in (None, "predict") else None
@@ -169,14 +169,14 @@ class LabelResult(msgspec.Struct):
 
 
 @route("POST", "/models/{name}/label", access="write")
-async def label(model: ServedModel, body: Rows, key: KeyColumn = "key", once: Once | None = None) -> LabelResult:
+async def label(model: ServedModel, body: TableBody, key: KeyColumn = "key", once: Once | None = None) -> LabelResult:
     """Learn targets that come late."""
     call = partial(model.label, await body.table(), key, None if once is None else once.key)
     return LabelResult(await model.act(call, once))
 
 
 class Forget(msgspec.Struct, forbid_unknown_fields=True):
-    """Rows to forget, by ids or by keys."""
+    """TableBody to forget, by ids or by keys."""
 
     ids: list[int] | None = None
     keys: list[int | str] | None = None
