@@ -49,7 +49,13 @@ class TableBody:
 
     def one_row(self) -> dict[str, float] | None:
         """Return the row of a body that has one row of numbers, in JSON; None for others."""
-        return one_row_of(self._body, self._content_type)
+        if len(self._body) > _LONG_ROW or _kind_of(self._content_type) != "application/json":
+            return None
+        try:
+            rows = _decode_numbers(self._body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return rows[0] if len(rows) == 1 else None
 
     async def table(self) -> pa.Table:
         """Return the table."""
@@ -63,7 +69,7 @@ def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa
     >>> table_of(b'[{"a": 1, "b": "x"}, {"b": null, "a": 2.5}]', "application/json").to_pydict()
     {'a': [1.0, 2.5], 'b': ['x', None]}
     """
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = _kind_of(content_type)
     if kind not in _READERS:
         raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
     try:
@@ -77,6 +83,10 @@ def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa
     return table
 
 
+def _kind_of(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
 def _check_size(rows: int, columns: int, max_values: int) -> None:
     if columns > MAX_COLUMNS:
         raise RequestError(422, f"The body has {columns:,} columns: send at most {MAX_COLUMNS:,}.")
@@ -85,21 +95,6 @@ def _check_size(rows: int, columns: int, max_values: int) -> None:
 
 
 # -- JSON -----------------------------------------------------------------------------------------------------
-
-
-def one_row_of(body: bytes, content_type: str) -> dict[str, float] | None:
-    """Return the row of a request that has one row of numbers, in JSON; None for others.
-
-    >>> one_row_of(b'[{"a": 1, "b": 2.5}]', "application/json")
-    {'a': 1.0, 'b': 2.5}
-    """
-    if len(body) > _LONG_ROW or content_type.partition(";")[0].strip().lower() != "application/json":
-        return None
-    try:
-        rows = _decode_numbers(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return rows[0] if len(rows) == 1 else None
 
 
 def _from_json(body: bytes, max_values: int) -> pa.Table:

@@ -39,14 +39,14 @@ from starlette.routing import Route as Address
 from batch2online import __version__
 from batch2online.app.serve.access import Access, Tokens, check_origin, check_token, read_body
 from batch2online.app.serve.bodies import ROWS_SCHEMA, TableBody
-from batch2online.app.serve.models import ModelFolder, Once, ServedModel
+from batch2online.app.serve.models import NAME, ModelFolder, Once, ServedModel
 from batch2online.app.serve.options import Options, Settings
 from batch2online.app.serve.problems import ProblemBody, RequestError, problem_response
 from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+Name = Annotated[str, Meta(pattern=f"^{NAME.pattern}$")]
 KeyColumn = Annotated[str, Meta(min_length=1, description="Column that holds the keys of the rows.")]
 OnceKey = Annotated[str, Meta(min_length=1, max_length=200, description="Calls with the same value are one call.")]
 

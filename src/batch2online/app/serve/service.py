@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 import numpy as np
@@ -30,7 +30,7 @@ __all__ = ["create_app", "inference", "live"]
 """The modules declare further routes."""
 
 MAX_BYTES = 64 * 2**20
-Since = Annotated[int, Meta(ge=0, le=2**62, description="TableBody seen.")]
+Since = Annotated[int, Meta(ge=0, le=2**62, description="Rows seen.")]
 Method = Literal["predict", "predict_proba", "transform"]
 
 
@@ -94,31 +94,31 @@ class ModelInfo(msgspec.Struct):
     settings: dict[str, Any] = {}
     error: str | None = None
 
-
-@route("PUT", "/models/{name}", access="write", statuses=(201, 200))
-def create(models: ModelFolder, name: Name, body: Settings) -> ModelInfo | Response:
-    """Create a model; one with the same settings stays as it is."""
-    model, is_new = models.create(name, body)
-    return answer(described(model), 201 if is_new else 200)
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Return what there is to know about a model."""
+        about = model.settings["task"], model.target, model.n_seen, max(0, model.version - 1), model.version
+        return cls(model.name, *about, model.durable.n_waiting, model.settings)
 
 
 @route("GET", "/models/{name}", access="read")
 async def info(model: ServedModel) -> ModelInfo:
     """Describe a model."""
-    return described(model)
+    return ModelInfo.of(model)
 
 
-def described(model: ServedModel) -> ModelInfo:
-    """Return what there is to know about a model."""
-    about = model.settings["task"], model.target, model.n_seen, max(0, model.version - 1), model.version
-    return ModelInfo(model.name, *about, model.durable.n_waiting, model.settings)
+@route("PUT", "/models/{name}", access="write", statuses=(201, 200))
+def create(models: ModelFolder, name: Name, body: Settings) -> ModelInfo | Response:
+    """Create a model; one with the same settings stays as it is."""
+    model, is_new = models.create(name, body)
+    return answer(ModelInfo.of(model), 201 if is_new else 200)
 
 
 @route("GET", "/models", access="read")
 async def list_models(models: ModelFolder) -> list[ModelInfo]:
     """List the models."""
     broken = [ModelInfo(name, error=error) for name, error in models.broken.items()]
-    return sorted([*map(described, models), *broken], key=lambda each: each.name)
+    return sorted([*map(ModelInfo.of, models), *broken], key=lambda each: each.name)
 
 
 class LearnResult(msgspec.Struct):
@@ -176,7 +176,7 @@ async def label(model: ServedModel, body: TableBody, key: KeyColumn = "key", onc
 
 
 class Forget(msgspec.Struct, forbid_unknown_fields=True):
-    """TableBody to forget, by ids or by keys."""
+    """Rows to forget, by ids or by keys."""
 
     ids: list[int] | None = None
     keys: list[int | str] | None = None
@@ -187,7 +187,7 @@ async def forget(model: ServedModel, body: Forget, once: Once | None = None) -> 
     """Forget rows."""
     call = partial(model.durable.forget, body.ids, keys=body.keys, key=None if once is None else once.key)
     await model.act(call, once)
-    return described(model)
+    return ModelInfo.of(model)
 
 
 class Changes(msgspec.Struct):
