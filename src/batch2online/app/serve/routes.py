@@ -89,7 +89,9 @@ class Parameter:
         try:
             return msgspec.convert(given, self.sent, strict=False)
         except (msgspec.ValidationError, ValueError) as error:
-            raise RequestError(422, f"{self.label} is {given[:100]!r}: {error}.") from error
+            choices = [choice for choice in get_args(self.kind) if isinstance(choice, str)]
+            expected = f"Choose from {', '.join(choices)}" if choices else error
+            raise RequestError(422, f"{self.label} is {given[:100]!r}: {expected}.") from error
 
 
 @dataclass(frozen=True)
