@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import batch2online.dask as cluster
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.refresh import Adaptive, Budget, Geometric, Lazy
+from batch2online.refresh import Adaptive, Geometric
 from dask_cases import same
 
 N = 1_500
@@ -26,8 +26,8 @@ Y = np.exp(0.2 * X[:, 0] - 0.1 * X[:, 1] + 0.3 * _RNG.normal(size=N))  # positiv
 LABELS = np.where(np.median(Y) < Y, "high", "low")
 WEIGHTS = np.where(np.arange(N) % 11 == 0, 0.0, _RNG.exponential(size=N))
 DOUBLING = Geometric(2.0)
-POLICIES = (DOUBLING, Lazy(1.5), Adaptive(), Budget(5, 2_000))
-SHARED = {"first_id": [7], "keep_history": [True], "half_life": [400], "background": [True], "random_state": [5]}
+POLICIES = (DOUBLING, Adaptive())
+SHARED = {"first_id": [7], "keep_history": [True], "half_life": [400], "random_state": [5]}
 
 
 def size(points, weights, targets=None):
@@ -62,8 +62,8 @@ SETS = {
         "estimator": [DecisionTreeRegressor(max_depth=2), HuberRegressor()],
         "coreset": [coresets.Uniform, coresets.Leverage(intercept=True), coresets.RidgeLeverage(2), coresets.Everything,
                     coresets.Sensitivity(size, coreset_size=200)],
-        "refresh": POLICIES[:2], "loss": ["absolute"], "loss_bound": [100.0], "resample": [True], "epsilon": [0.3],
-        "coreset_size": [100], "memory": [10**6], "budget_seconds_per_million_rows": [1.0], "sensitivity": [one_in_n],
+        "refresh": POLICIES[:2], "loss": ["absolute"], "resample": [True], "epsilon": [0.3],
+        "coreset_size": [100], "memory": [10**6], "sensitivity": [one_in_n],
         **SHARED,
     }),
 }  # fmt: skip
@@ -108,7 +108,9 @@ NEEDED = {OnlineLowRank: {"n_components": 2}, BatchToOnline: {"estimator": Ridge
 
 def cells(table):
     return [
-        pytest.param(kind, base | {option: value}, id=f"{kind.__name__}-{option}-{str(value)[:30]}")
+        pytest.param(
+            kind, base | {option: value}, id=f"{kind.__name__}-{option}-{getattr(value, '__name__', str(value)[:30])}"
+        )
         for kind, (base, options) in table.items()
         for option, values in options.items()
         for value in values

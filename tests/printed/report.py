@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from printed import expected, net, recompute, sentences
 from printed.net import ANY, Between
 from printed.replays import answers_of
 
+CURVES = {"mean loss per row", "loss / optimum", "regret"}
 IGNORED = ("Reproduce this run", "Settings")
 NAMES = {"source", "missing values", "string columns", "standardized", "date", "duration", "note"}
 
@@ -222,7 +224,7 @@ class Report:
             },
             ("source",): {"rows learned": [len(found.w)], "rows dropped": [0]},
         }
-        units = table.in_units()
+        units = {} if self.case.wraps else table.in_units()
         if "coefficients" in units or (len(units.get("classes", {})) == 1):
             one = units if "coefficients" in units else next(iter(units["classes"].values()))
             coef = np.atleast_2d(found.parameters[self.at]["coef_"])[0] * self.spread
@@ -354,12 +356,16 @@ def share_of_two(points, w):
     return values[:2].sum() / values.sum()
 
 
-def complaints(page, report):
-    """Return what is wrong on a page."""
-    return _sentences(page, report) + _tables(page, report) + _charts(page, report)
+def complaints(page, report, of_run=True):
+    """Return what is wrong on the page of a run, or of a model, which has no curve and no rows that were dropped."""
+    tables, charts = report.cells(), report.charts()
+    if not of_run:
+        del tables["source",]["rows dropped"]
+        charts = {key: rule for key, rule in charts.items() if key[0] not in CURVES}
+    return _sentences(page, report, of_run) + _tables(page, report, tables) + _charts(page, report, charts)
 
 
-def _sentences(page, report):
+def _sentences(page, report, of_run):
     out, phrases = [], report.phrases()
     for section, text in page.blocks:
         if section in IGNORED or re.match(r"batch2online [\d.]+\. Computed", text):
@@ -368,47 +374,38 @@ def _sentences(page, report):
         facts |= {each[:1].upper() + each[1:]: numbers for each, numbers in facts.items()}
         text = text.replace(report.table.path.name, "").replace("batch2online", "")
         out += [f"{section or 'head'}: {text[:60]}: {each}" for each in net.words(text, facts)]
-    absent = {"Online loss and hindsight", "Data"} - {section for section, _ in page.blocks}
+    absent = {"Data", *(["Online loss and hindsight"] if of_run else [])} - {section for section, _ in page.blocks}
     return out + [f"no section {each}" for each in absent]
 
 
-def _tables(page, report):
-    out, rules = [], report.cells()
-    changes = iter(rules["at row", "reason"])
+def _tables(page, report, rules):
+    out, changes, seen = [], iter(rules["at row", "reason"]), {"heads", "centers"}
     for section, tables in page.tables.items():
         for rows in tables if section not in IGNORED else ():
             heads, place = rows[0], f"table {section}"
-            known = next((heads[:n] for n in (2, 1) if tuple(heads[:n]) in rules), None)
-            if heads[:2] == ["at row", "reason"]:
+            keys = (tuple(heads[:2]), tuple(heads[:1]), ("feature", "") if heads[0] == "feature" else None)
+            known = next((key for key in keys if key in rules), None)
+            seen.add(known)
+            if known == ("at row", "reason"):
                 for at, reason in rows[1:]:
                     number, facts = next(changes)
                     out += _cell(place, at, number) + [f"{place}: {each}" for each in net.words(reason, facts)]
-                continue
-            if heads[:2] == ["at row", "rows fitted"]:
-                for cells, numbers in zip(rows[1:], rules["at row", "rows fitted"], strict=False):
-                    out += [each for pair in zip(cells, numbers, strict=True) for each in _cell(place, *pair)]
-                continue
-            if heads[:1] == ["nearest rows"]:
+            elif known == ("at row", "rows fitted"):
+                for cells, numbers in zip(rows[1:], rules[known], strict=False):
+                    out += _cells(place, cells, numbers)
+            elif known == ("nearest rows",):
                 out += _nearest(place, rows, section, report)
-                continue
-            rule = rules[tuple(known)] if known else rules.get(("feature", "")) if heads[0] == "feature" else None
-            if known is None and heads[0] == "feature":
-                for head, numbers in zip(heads[1:], rules.get("heads", ()), strict=False):
-                    out += [f"{place}: {each}" for each in net.words(head, {"#: #%": numbers})]
-            elif "/Cluster " in section and rule is None:
-                rule, heads = rules["centers"][int(section.rpartition(" ")[2])], None
-            if rule is None:
-                out += [f"{place}: nobody recomputes {row}" for row in rows if re.search(r"\d", " ".join(row[1:]))]
-                continue
-            for name, *cells in rows if known == ["source"] or heads is None else rows[1:]:
-                if name in NAMES:
-                    continue
-                numbers = rule.get(name, [None] * len(cells))
-                out += [
-                    each
-                    for cell, number in zip(cells, numbers, strict=False)
-                    for each in _cell(f"{place} {name}", cell, number)
-                ]
+            else:
+                if known == ("feature", ""):
+                    for head, numbers in zip(heads[1:], rules.get("heads", ()), strict=False):
+                        out += [f"{place}: {each}" for each in net.words(head, {"#: #%": numbers})]
+                center = known is None and "/Cluster " in section
+                rule = rules["centers"][int(section.rpartition(" ")[2])] if center else rules.get(known, {})
+                for name, *cells in rows if center or known == ("source",) else rows[1:]:
+                    if name not in NAMES:
+                        out += _cells(f"{place} {name}", cells, rule.get(name, ()))
+                out += [f"{place}: no row {name}" for name in rule.keys() - {row[0] for row in rows}]
+    out += [f"no table {key}" for key, rule in rules.items() if key not in seen and rule]
     return out + [f"a change at row {at} is not listed" for at, _ in changes]
 
 
@@ -428,9 +425,14 @@ def _nearest(place, rows, section, report):
     return out
 
 
+def _cells(place, cells, numbers):
+    """Return the complaints about a row of cells; those without a number here must not have one."""
+    return [each for pair in zip_longest(cells, numbers) for each in _cell(place, *pair)]
+
+
 def _cell(place, cell, number):
     """Return the complaints about a cell."""
-    if not re.search(r"\d", cell):
+    if not re.search(r"\d", cell or ""):
         return []
     if number is None:
         return [f"{place}: nobody recomputes {cell}"]
@@ -440,8 +442,8 @@ def _cell(place, cell, number):
     return [f"{place}: {each}" for each in net.words(cell, {phrase: [number]})]
 
 
-def _charts(page, report):
-    out, rules, reasons = [], report.charts(), dict(report.reasons())
+def _charts(page, report, rules):
+    out, reasons = [], dict(report.reasons())
     for chart in page.charts:
         y, unit = chart["axes"]["y"]
         out += [
@@ -455,7 +457,7 @@ def _charts(page, report):
                     at = int(match[1].replace(",", ""))
                     out += [f"tip of {y}: {wrong}" for wrong in net.words(tip, reasons.get(at, {}))]
                     rules.pop((y, "excess cost"), None)
-            if chart["title"].startswith("Mean prediction over"):
+            if chart["axes"]["x"][0] in report.names:
                 out += _points(y, [(b, report.response(chart["axes"]["x"][0], a)) for a, b in each["points"]])
             if y == "evidence (log10)" and each["label"]:
                 out += _points(y, [(b, Between(-2, 3)) for _, b in each["points"]])

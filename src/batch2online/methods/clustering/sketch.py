@@ -425,17 +425,6 @@ class ClusteringSketch(Sketch):
             new.sampled_rows += len(rows)
         return new
 
-    def hands_over(self, has_new_model: bool) -> bool:
-        """Return whether there are seeds of a history."""
-        return self.reads_history and self.raced_rows > 0
-
-    def continued(self, earlier: Self) -> Self:
-        """Return the sketch with the seeds of its first rows; the race continues there."""
-        new = self._copy()
-        new.race, new.sampler = earlier.race, earlier.sampler
-        new.raced_rows, new.sampled_rows = earlier.raced_rows, earlier.sampled_rows
-        return new
-
     def seeds(self, history: RowSource | None = None) -> FloatArray:
         """Return the D^z seeds of the rows seen, in the order in which they were drawn."""
         sampler = self._with_seeds(history).sampler
