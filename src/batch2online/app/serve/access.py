@@ -7,6 +7,7 @@ import hmac
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +44,7 @@ class Tokens:
         return sum(hmac.compare_digest(given.encode(), token.encode()) for token in known) > 0
 
 
+@lru_cache(maxsize=16)
 def is_loopback(host: str) -> bool:
     """Return whether an address is that of this machine alone."""
     try:
@@ -75,20 +77,23 @@ def check_token(request: Request, tokens: Tokens | None, access: Access) -> None
 
 async def read_body(request: Request, max_bytes: int, seconds: float = 60.0) -> bytes:
     """Return the body of a request, of limited size and within limited time."""
-    too_large = RequestError(413, f"Bodies have at most {max_bytes:,} bytes: send fewer rows at once.")
     length = request.headers.get("content-length", "0")
-    if not (length.isascii() and length.isdigit()) or len(length) > 18 or int(length) > max_bytes:
-        raise too_large
+    is_number = length.isascii() and length.isdigit() and len(length) < 19
+    _check_size(int(length) if is_number else max_bytes + 1, max_bytes)
     parts, size = [], 0
     try:
         async with asyncio.timeout(seconds):
             async for part in request.stream():
                 size += len(part)
-                if size > max_bytes:
-                    raise too_large
+                _check_size(size, max_bytes)
                 parts.append(part)
     except ClientDisconnect:
         raise RequestError(400, "The connection was closed before the body was complete.") from None
     except TimeoutError:
         raise RequestError(408, f"The body did not arrive within {seconds:g} seconds.") from None
     return b"".join(parts)
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise RequestError(413, f"Bodies have at most {max_bytes:,} bytes: send fewer rows at once.")
