@@ -66,13 +66,13 @@ Version = Annotated[str, Meta(max_length=20, description="Number of the current 
 _MODEL = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
 
 
-@route("GET", "/v2", access="read")
+@route("GET", "/v2", access="read", is_described=False)
 async def server() -> dict[str, Any]:
     """Describe the server."""
     return {"name": "batch2online", "version": __version__, "extensions": ["binary_tensor_data"]}
 
 
-@route("GET", "/v2/health/live", "/v2/health/ready", access="open")
+@route("GET", "/v2/health/live", "/v2/health/ready", access="open", is_described=False)
 async def health() -> dict[str, bool]:
     """Say that the server is live and ready."""
     return {"live": True, "ready": True}
@@ -83,7 +83,7 @@ def _check_version(model: ServedModel, version: str | None) -> None:
         raise RequestError(404, f"{model.name} has version {model.version} now; earlier ones are not kept.")
 
 
-@route("GET", *(f"{path}/ready" for path in _MODEL), access="read")
+@route("GET", *(f"{path}/ready" for path in _MODEL), access="read", is_described=False)
 async def ready(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
     """Say whether a model can predict."""
     _check_version(model, version)
@@ -92,7 +92,7 @@ async def ready(model: ServedModel, version: Version | None = None) -> dict[str,
     return {"name": model.name, "ready": True}
 
 
-@route("GET", *_MODEL, access="read")
+@route("GET", *_MODEL, access="read", is_described=False)
 async def metadata(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
     """Describe the tensors of a model."""
     _check_version(model, version)

@@ -104,6 +104,8 @@ class Route:
         A parameter of the query with which a route that reads changes the model.
     statuses : tuple of int
         Status of a result; further ones if the function returns a response.
+    is_described : bool
+        Whether OpenAPI describes the first path, if the result is JSON; the others mean the same.
     """
 
     method: str
@@ -112,6 +114,7 @@ class Route:
     function: Callable[..., Any]
     writes_with: str = ""
     statuses: tuple[int, ...] = (200,)
+    is_described: bool = True
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -305,7 +308,9 @@ async def on_error(request: Request, error: Exception) -> Response:
 def openapi() -> dict[str, Any]:
     """Return the description of the routes that answer JSON, in OpenAPI 3.1."""
     described = {
-        each: [every for every in each.parameters if every.where != "shared"] for each in ROUTES if each.result
+        each: [every for every in each.parameters if every.where != "shared"]
+        for each in ROUTES
+        if each.is_described and each.result
     }
     kinds = [
         ProblemBody,
@@ -331,10 +336,9 @@ def openapi() -> dict[str, Any]:
         for each in given:
             if each.where == "body":
                 operation["requestBody"] = {"required": True} | content(each.sent)
-        for path in route.paths:
-            own = paths.setdefault(path, {})
-            own[route.method.lower()] = operation
-            own["parameters"] = [_described(each, schema_of) for each in given if f"{{{each.label}}}" in path]
+        own = paths.setdefault(route.paths[0], {})
+        own[route.method.lower()] = operation
+        own["parameters"] = [_described(each, schema_of) for each in given if f"{{{each.label}}}" in route.paths[0]]
     title = {"title": "batch2online", "version": __version__, "description": "Models that learn from a stream."}
     return {"openapi": "3.1.0", "info": title, "paths": paths, "components": {"schemas": components}}
 
