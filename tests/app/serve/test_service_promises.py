@@ -285,5 +285,11 @@ def test_a_damaged_model_leaves_others_served(closed, tmp_path, damage):
     try:
         with serving(Service(folder)) as service:
             assert service.ask("POST", "/models/healthy/predict", ROWS[:1])[0] == 200
+            errors = {model["name"]: model["error"] for model in service.ask("GET", "/models")[1]}
+            assert errors["healthy"] is None
+            assert (errors["price"] is None) == (damage == "nothing")
+            for method, path in (("PUT", "/models/price"), ("POST", "/models/price/learn")):
+                status, found = service.ask(method, path, REGRESSION if method == "PUT" else ROWS[:1])
+                assert damage == "nothing" or (status == 503 and "cannot be opened" in found["detail"])
     except ServiceError as error:
         raise AssertionError(str(error)) from None

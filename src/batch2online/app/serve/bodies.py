@@ -136,10 +136,10 @@ def _decoder(names: tuple[tuple[str, bool], ...], is_lines: bool) -> Callable[[b
 
 def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
     """Return rows that came one by one, each a JSON object."""
-    return _from_rows([_decode_row(content) for content in contents], MAX_VALUES)
+    return _from_rows([_decode_row(content) for content in contents])
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int = MAX_VALUES) -> pa.Table:
     """Return rows as columns; a name that is missing in a row is a missing value there."""
     names = dict.fromkeys(name for row in rows for name in row)
     _check_size(len(rows), len(names), max_values)
