@@ -33,7 +33,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     task: Literal["classification", "clustering", "lowrank", "regression", "density", "anomaly"]
     target: str | None = None
     estimator: str | None = None
-    k: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    k: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     z: Annotated[float, Meta(ge=1)] | None = None
     loss: str | None = None
     alpha: Price | None = None
