@@ -719,7 +719,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         except Exception:  # no reader yet, or an invalid value: again, with clear errors
             pass
         if stream.columns is not None:
-            codes, schema, _ = stream.columns.read_one(self._listed(x))
+            self._store_reader()
+            values = self._listed(x)
+            if len(values) == self.n_features_in_:
+                plain_row = stream.columns.plain_features(values, min(_EXACT, self._largest))
+                if plain_row is not None:
+                    return np.array(plain_row)
+            codes, schema, _ = stream.columns.read_one(values)
             self._check_encoded(codes, schema)
             features: FloatArray = stream.columns.features(codes, schema)[0]
             return features

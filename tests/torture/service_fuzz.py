@@ -2,24 +2,18 @@
 
 A service with tokens gets three quarters of the requests, one without tokens the others. No status is 500 or above, no
 request changes a model unless a writer sent it and it succeeded, another client is served all the time, and memory is
-bounded. In the end the service is restarted and compared with one that received only what had succeeded. Requests that
-``KNOWN`` lists break the service today: they are left out, or sent alone (``only``).
+bounded. In the end the service is restarted and compared with one that received only what had succeeded.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import random
-import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from torture.cases import scratch
 from torture.service import READ, WRITE, Files, OtherClient, Service, serving
@@ -29,40 +23,25 @@ MAX_MEMORY = 400 * 2**20
 """Bound of the memory of a service that accepts bodies of one megabyte and serves a dozen small models."""
 
 
-class Report(NamedTuple):
-    """How many requests had each outcome, an example of what is wrong by (route, cause), and the largest memory."""
-
-    outcomes: Counter[str]
-    findings: dict[tuple[str, str], str]
-    memory: int
-
-
 def service_fuzz(count: int, seed: int = 0) -> dict[str, int]:
-    """Send so many requests that are not known to break the service; return how many had each outcome."""
-    outcomes, findings, memory = fuzz(count, seed)
-    assert not findings, "\n".join(f"{key}: {example}" for key, example in findings.items())
+    """Send so many requests; return how many had each outcome."""
+    outcomes, memory = Counter[str](), 0
+    for guarded, share in ((True, 0.75), (False, 0.25)):
+        campaign = _Campaign(guarded, random.Random(f"{seed} {guarded}"))
+        campaign.run(round(count * share))
+        findings = campaign.findings.items()
+        assert not findings, "\n".join(f"{key}: {example}" for key, example in findings)
+        outcomes, memory = outcomes + campaign.outcomes, max(memory, campaign.memory)
     n_others = outcomes.pop("predictions for another client")
     assert n_others > 20
     return {**outcomes, f"of {n_others:,} predictions for another client, and {memory / 2**20:.0f} MB at most": 1}
 
 
-def fuzz(count: int, seed: int = 0, only: Known | None = None) -> Report:
-    """Send so many requests, only those of a known defect if one is given."""
-    whole = Report(Counter(), {}, 0)
-    for guarded, share in ((True, 0.75), (False, 0.25)):
-        if only is None or not whole.findings:
-            campaign = _Campaign(guarded, random.Random(f"{seed} {guarded}"), only)
-            campaign.run(round(count * share))
-            outcomes, findings = whole.outcomes + campaign.outcomes, campaign.findings | whole.findings
-            whole = Report(outcomes, findings, max(whole.memory, campaign.memory))
-    return whole
-
-
 class _Campaign:
     """Requests to one service, one after the other, and what is wrong with the responses."""
 
-    def __init__(self, guarded: bool, rng: random.Random, only: Known | None) -> None:
-        self.guarded, self.rng, self.only, self.memory = guarded, rng, only, 0
+    def __init__(self, guarded: bool, rng: random.Random) -> None:
+        self.guarded, self.rng, self.memory = guarded, rng, 0
         self.outcomes, self.written = Counter[str](), list[Attack]()
         self.findings: dict[tuple[str, str], str] = {}
         self.other: OtherClient | None = None
@@ -75,14 +54,13 @@ class _Campaign:
                 prepare(self.service)
                 self.watch()
                 described = self.service.ask("GET", "/openapi.json")[1]["paths"]
-                for number, attack in enumerate(attacks(self.rng, count, described, self.guarded, self.only)):
+                for number, attack in enumerate(attacks(self.rng, count, described, self.guarded)):
                     self.send(attack, reads_all=number % 100 == 99)
-                    if len(self.findings) >= (20 if self.only is None else 1):
+                    if len(self.findings) >= 20:
                         break
             finally:
                 self.stop()
-            if self.only is None:
-                self.compare()
+            self.compare()
 
     def serve(self, name: str) -> Service:
         options = ("--max-megabytes", str(MAX_BODY // 2**20), "--max-models", "12")
@@ -224,9 +202,7 @@ QUERY = ("key", "key", "", "a", "y", "%00", "%ff", "key&key=a", "k" * 5_000, "1"
 OTHER_QUERIES = ("method=predict_proba", "method=transform", "method=__class__", "method=", "&&==", "a" * 30_000)
 
 
-def attacks(
-    rng: random.Random, count: int, described: dict[str, Any], guarded: bool, only: Known | None
-) -> Iterator[Attack]:
+def attacks(rng: random.Random, count: int, described: dict[str, Any], guarded: bool) -> Iterator[Attack]:
     """Draw requests: first each route x level x body x headers in random order, then mixtures.
 
     Routes, their queries and their headers are those of the service's own description.
@@ -234,23 +210,13 @@ def attacks(
     routes = [(m.upper(), path, o) for path, each in described.items() for m, o in each.items() if m != "parameters"]
     assert any(path == "/models/{name}/learn" for _, path, _ in routes)
     others = [("GET", path, dict[str, Any]()) for path in UNDESCRIBED]
-    if only is not None:
-        routes = others = [each for each in routes + others if only.concerns(f"{each[0]} {each[1]}")]
     weights = {"level": LEVELS if guarded else {"open": 1}, "body": BODIES, "head": HEADS}
-    cells = list(itertools.product(routes, *weights.values())) if only is None else []
+    cells = list(itertools.product(routes, *weights.values()))
     rng.shuffle(cells)
-    for _ in range(count if only is None else 5_000):
+    for _ in range(count):
         route = rng.choice(others if rng.random() < 0.1 else routes + 3 * [each for each in routes if each[0] != "GET"])
         drawn = (rng.choices(list(each), list(each.values()))[0] for each in weights.values())
-        cell = cells.pop() if cells else (route, *drawn)
-        attack = _attack(rng, *cell)
-        while only is None and any(each.matches(attack) for each in KNOWN):
-            attack = _attack(rng, *cell)
-        if only is None or (only.matches(attack) and sum(each.matches(attack) for each in KNOWN) == 1):
-            count -= 1
-            yield attack
-        if not count:
-            return
+        yield _attack(rng, *(cells.pop() if cells else (route, *drawn)))
 
 
 def _attack(rng: random.Random, route: tuple[str, str, Any], level: str, body_kind: str, head_kind: str) -> Attack:
@@ -334,83 +300,3 @@ HEADER_VALUES = {
     "Content-Length": ("3",),
 }
 HEADERS = tuple(f"{name}: {value}".encode("latin-1") for name, values in HEADER_VALUES.items() for value in values)
-
-
-# -- what is known to break the service -------------------------------------------------------------------------
-
-
-class Known(NamedTuple):
-    """Requests that break the service today, and what they cause; an entry is removed with its defect."""
-
-    number: str
-    name: str
-    route: str
-    cause: str
-    shows: Callable[[Attack], bool]
-
-    def concerns(self, route: str) -> bool:
-        return re.search(self.route, route) is not None
-
-    def matches(self, attack: Attack) -> bool:
-        return self.concerns(attack.route) and self.shows(attack)
-
-    def explains(self, route: str, cause: str) -> bool:
-        """Return whether a finding is the known one; SIGTERM has no route."""
-        return (self.concerns(route) or route == "any route") and re.search(self.cause, cause) is not None
-
-
-@cache
-def _fault(body: bytes) -> str:
-    """Return what is wrong with an Arrow stream that is not refused by an error of Arrow."""
-    try:
-        table = pa.ipc.open_stream(body).read_all()
-    except (pa.ArrowException, ValueError, MemoryError):
-        return ""
-    except OSError:
-        return "damaged"
-    try:
-        table.validate(full=True)
-    except (pa.ArrowException, ValueError):
-        return "forged"
-    try:
-        table.to_pylist()
-    except (OverflowError, ValueError) as error:
-        return "dates" if isinstance(error, OverflowError) else ""
-    return ""
-
-
-def _options(attack: Attack) -> dict[str, Any]:
-    try:
-        found = json.loads(attack.body) if attack.method == "PUT" else {}
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_arrow(attack: Attack, fault: str) -> bool:
-    return attack.kind.startswith("Arrow") and attack.kind != "Arrow, bomb" and _fault(attack.body) == fault
-
-
-def _has_keys(attack: Attack) -> bool:
-    return "key=" in attack.path or "/label" in attack.path
-
-
-def _has_wrong_options(attack: Attack) -> bool:
-    options = _options(attack)
-    return options.get("estimator") == "sklearn.base.clone" or isinstance(options.get("keep_history"), list | dict)
-
-
-DEATH, ROWS, MODEL = "end of the process|status 500|no |another", r"POST .*/(learn|predict|label)", r"PUT /models"
-ENDS = ("dict", "nfer")  # of /predict and /infer
-KNOWN = (
-    Known("d50", "forged buffers of Arrow", ROWS, DEATH, lambda a: _is_arrow(a, "forged")),
-    Known("d50", "damaged streams of Arrow", ROWS, "status 500", lambda a: _is_arrow(a, "damaged")),
-    Known("new", "dates as keys, of no year", ROWS, "status 500", lambda a: _is_arrow(a, "dates") and _has_keys(a)),
-    Known("d51", "compressed Arrow", ROWS, f"memory|{DEATH}", lambda a: a.kind == "Arrow, bomb"),
-    Known("d52", "a model named predict", MODEL, "reading", lambda a: a.level == "read" and a.path[-4:] in ENDS),
-    Known("d53", "keys", "POST .*/predict", "reading|changed", lambda a: a.level == "read" and "key=" in a.path),
-    Known("d65", "options of wrong types", MODEL, "status 500", _has_wrong_options),
-    Known("d70", "malformed headers", "", "status 500", lambda a: re.search(rb"\[::1\r|\xb2\r", a.content) is not None),
-    Known("d57", "a large k", MODEL, "", lambda a: isinstance(k := _options(a).get("k"), int) and k > 10**6),
-)
-"""The last one needs further requests to break the service, and has a test of its own."""

@@ -15,7 +15,6 @@ pytest.importorskip("httpx2", reason="needs httpx2")
 
 from app.serve import test_service as service
 from batch2online import Durable
-from batch2online.app.cli.app import run_safely
 from torture.served_kills import redis_server
 
 ROWS = [{"a": a, "b": b, "y": 2 * a - b} for a, b in np.random.default_rng(0).normal(size=(60, 2)).tolist()]
@@ -145,26 +144,3 @@ def test_models_of_a_service_learn_each_message_once(queue, parts, tmp_path):
         assert rows == expected(n_rows)
         n_wrong = sum(len(part) for part in PARTS[parts]) - n_rows
         assert positions == {queue.address(topic): {"at": queue.end(topic), "skipped": n_wrong}}
-
-
-@pytest.mark.parametrize("parts", list(PARTS))
-@pytest.mark.covering
-def test_nights_of_the_command_learn_each_message_once(queue, parts, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("batch2online.app.serve.queues.NIGHT_SECONDS", 0.01)
-    topic, model, n_rows, n_wrong = f"nights-{parts}".replace(" ", "-"), tmp_path / "model.b2o", 20, 0
-    (tmp_path / "first.jsonl").write_bytes(b"\n".join(GOOD[:20]))
-    options = ["--task", "regression", "--target", "y", "--coreset-size", "1000", "--quiet"]
-    assert run_safely(["run", str(tmp_path / "first.jsonl"), *options, "--state", str(model)]) == 0
-    for part in PARTS[parts]:
-        part = [message for message in part if message not in {*GOOD[:20], *WRONG[3:]}]
-        queue.send(topic, part)
-        n_new = len(set(part) & set(GOOD))
-        n_rows, n_wrong = n_rows + n_new, n_wrong + len(part) - n_new
-        code = run_safely(["learn", str(model), queue.address(topic), "--alarms", "none"])
-        assert code == (0 if n_new else 2)
-        rows, positions = learned(model)
-        assert rows == expected(n_rows)
-        if n_new:
-            assert positions[queue.address(topic)] == {"at": queue.end(topic), "skipped": n_wrong}
-            assert run_safely(["learn", str(model), queue.address(topic)]) == 2
-            assert "no messages" in capfd.readouterr().err

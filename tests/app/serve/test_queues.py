@@ -9,8 +9,6 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra serve")
 
-from batch2online import Durable
-from batch2online.app.cli.app import run_safely
 from batch2online.app.inputs import DataError
 from batch2online.app.serve.models import ModelFolder
 from batch2online.app.serve.queues import Address, QueueReader
@@ -118,26 +116,6 @@ def test_a_kafka_topic_is_learned_once(models):
     assert model.n_seen == 300
     (position,) = model.durable.positions.values()
     assert sum(position["at"].values()) == 300
-
-
-def test_the_command_learn_appends_new_messages(redis, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("batch2online.app.serve.queues.NIGHT_SECONDS", 0.01)
-    client, port = redis
-    first, model, address = tmp_path / "first.jsonl", tmp_path / "price.b2o", f"redis://:@127.0.0.1:{port}/nights"
-    first.write_text("\n".join(map(json.dumps, ROWS[:100])))
-    options = ["--task", "regression", "--target", "y", "--quiet"]
-    assert run_safely(["run", str(first), *options, "--state", str(model)]) == 0
-    for start, stop in ((100, 180), (180, 300)):
-        client.xadd("nights", {"row": "{"})
-        for row in ROWS[start:stop]:
-            client.xadd("nights", {"row": json.dumps(row)})
-        assert run_safely(["learn", str(model), address, "--alarms", "none"]) == 0
-        assert "nights: night" in capfd.readouterr().out
-        assert run_safely(["learn", str(model), address]) != 0
-        assert "no messages" in capfd.readouterr().err
-    with Durable.open(model) as durable:
-        assert durable.n_seen_ == 300
-        assert durable.positions[f"redis://127.0.0.1:{port}/nights"]["skipped"] == 2
 
 
 @pytest.mark.parametrize("address", ["redis://", "redis://host", "amqp://host/x", "orders", "kafka:///x"])

@@ -115,7 +115,6 @@ def test_figures_follow_every_call(client, tmp_path):
             learn(again, ROWS[240:400])
 
 
-@pytest.mark.xfail(strict=True, reason="regret of a served model is cached by the number of its rows alone")
 def test_regret_after_as_many_rows_are_forgotten_as_learned(client):
     client.post("/models/price/learn", json=ROWS[:200])
     before = client.get("/models/price/regret").json()

@@ -173,7 +173,7 @@ def test_wrong_settings_create_nothing(client, settings, said, tmp_path):
     assert not list((tmp_path / "models").glob("*.json"))
 
 
-@pytest.mark.parametrize("name", ["..", "a.b", "-a", "a" * 65, "%2e%2e", "a%2fb"])
+@pytest.mark.parametrize("name", ["..", "a.b", "-a", "a" * 65, "%2e%2e", "a%2fb", "a%0a"])
 def test_names_are_no_paths(client, name):
     assert client.put(f"/models/{name}", json=REGRESSION).status_code in (404, 405, 422)
     assert client.get("/models").json() == []

@@ -267,8 +267,7 @@ def learn(
     """Append the rows of FILE to MODEL, as one transaction.
 
     MODEL is the file of --state of a run, which determines settings, columns and categories. Earlier files are not
-    needed. A file that was learned before is recognised by its content and refused. FILE may be a queue
-    (redis://HOST/STREAM, kafka://HOST/TOPIC), of which the new messages are learned.
+    needed. A file that was learned before is recognised by its content and refused.
 
     The exit code is 3 if there was an alarm: rows that are not in random order, or a change of the model that says that
     the rows have changed.

@@ -1,28 +1,24 @@
-"""Who may do what: tokens, addresses, sizes and times of requests, and headers of responses."""
+"""Who may send a request: tokens, hosts and origins; and how large and how slow its body may be."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import ipaddress
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Literal
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from batch2online.app.serve.problems import RequestError, problem_response
+from batch2online.app.serve.problems import RequestError
 
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
-_OPEN = frozenset({"/v2/health/live", "/v2/health/ready"})
-_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
+Access = Literal["open", "read", "write"]
+"""Who may call a route: anybody, holders of any token, or holders of a token that may write."""
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -42,12 +38,13 @@ class Tokens:
             raise ValueError(f"{path}: write one token of at least 16 characters a line, or 'read TOKEN'.")
         return cls(read, write)
 
-    def allow(self, given: str, *, writing: bool) -> bool:
-        """Return whether a token allows to read or write; takes the same time for every wrong token."""
-        known = self.write if writing else self.write + self.read
+    def allow(self, given: str, access: Access) -> bool:
+        """Return whether a token gives this access; takes the same time for every wrong token."""
+        known = self.write if access == "write" else self.write + self.read
         return sum(hmac.compare_digest(given.encode(), token.encode()) for token in known) > 0
 
 
+@lru_cache(maxsize=16)
 def is_loopback(host: str) -> bool:
     """Return whether an address is that of this machine alone."""
     try:
@@ -56,69 +53,47 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-class Guard:
-    """Check each request before it is read, and add headers to each response.
+def check_origin(request: Request, tokens: Tokens | None) -> None:
+    """Refuse requests that a page of another site makes through a browser.
 
-    Parameters
-    ----------
-    app : ASGI application
-        What answers.
-    tokens : Tokens or None
-        None asks for none; then requests must name this machine as their host, so that no page of another site can
-        reach the service through a browser.
-    max_bytes : int
-        Largest body.
+    Without tokens, requests must name this machine as their host.
     """
-
-    def __init__(self, app: ASGIApp, tokens: Tokens | None, max_bytes: int) -> None:
-        self.app, self.tokens, self.max_bytes = app, tokens, max_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *_HEADERS]
-            await send(message)
-
-        try:
-            self._check(Request(scope))
-        except RequestError as problem:
-            await problem_response(problem)(scope, receive, with_headers)
-            return
-        await self.app(scope, receive, with_headers)
-
-    def _check(self, request: Request) -> None:
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if self.tokens is None and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+    host, origin = request.headers.get("host", ""), request.headers.get("origin")
+    if tokens is None:
+        named = _HOST.fullmatch(host)
+        if named is None or not is_loopback(named[1]):
             raise RequestError(421, f"Host {host!r} is not this machine: start with --token-file to serve others.")
-        if origin is not None and urlsplit(origin).netloc != host:
-            raise RequestError(403, "Requests from pages of other sites are refused.")
-        if self.tokens is not None and request.url.path not in _OPEN:
-            kind, _, given = request.headers.get("authorization", "").partition(" ")
-            writing = request.method not in _READING and not request.url.path.endswith(("/predict", "/infer"))
-            if kind.lower() != "bearer" or not self.tokens.allow(given.strip(), writing=writing):
-                raise RequestError(401, "Send a header 'Authorization: Bearer TOKEN'.", www_authenticate="Bearer")
-        length = request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.max_bytes:
-            raise RequestError(413, f"Bodies have at most {self.max_bytes:,} bytes: send fewer rows at once.")
+    if origin is not None and origin.partition("://")[2] != host:
+        raise RequestError(403, "Requests from pages of other sites are refused.")
+
+
+def check_token(request: Request, tokens: Tokens | None, access: Access) -> None:
+    """Refuse a request whose token does not give this access."""
+    if tokens is not None and access != "open":
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not tokens.allow(given.strip(), access):
+            raise RequestError(401, "Send a header 'Authorization: Bearer TOKEN'.", www_authenticate="Bearer")
 
 
 async def read_body(request: Request, max_bytes: int, seconds: float = 60.0) -> bytes:
     """Return the body of a request, of limited size and within limited time."""
+    length = request.headers.get("content-length", "0")
+    is_number = length.isascii() and length.isdigit() and len(length) < 19
+    _check_size(int(length) if is_number else max_bytes + 1, max_bytes)
     parts, size = [], 0
     try:
         async with asyncio.timeout(seconds):
             async for part in request.stream():
                 size += len(part)
-                if size > max_bytes:
-                    raise RequestError(413, f"Bodies have at most {max_bytes:,} bytes: send fewer rows at once.")
+                _check_size(size, max_bytes)
                 parts.append(part)
     except ClientDisconnect:
         raise RequestError(400, "The connection was closed before the body was complete.") from None
     except TimeoutError:
         raise RequestError(408, f"The body did not arrive within {seconds:g} seconds.") from None
     return b"".join(parts)
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise RequestError(413, f"Bodies have at most {max_bytes:,} bytes: send fewer rows at once.")

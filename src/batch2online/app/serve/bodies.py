@@ -1,42 +1,80 @@
-"""Rows of a request as an Arrow table: JSON, JSON lines, CSV or Arrow IPC."""
+"""Rows of a request as an Arrow table: JSON, JSON lines, CSV or Arrow IPC, of limited size when they are decoded."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 
 from batch2online.app.serve.problems import RequestError
+from batch2online.frames.arrow import column_type
+from batch2online.frames.columns import ColumnType
 
-Value = str | float | bool | None
+Value = str | int | float | bool | None
 Row = dict[str, Value]
-_MANY_NAMES = 1_000
+_SOME = msgspec.Meta(min_length=1)
+ROWS_SCHEMA = Annotated[list[Annotated[Row, _SOME]], _SOME]
+
+MAX_VALUES = 64 * 2**20
+MAX_COLUMNS = 10_000
 _LONG_ROW = 10_000
-"""Bytes above which a request is hardly one row."""
+"""Bytes above which a body is hardly one row."""
+
+_LONG_BODY = 100_000
+"""Bytes above which a body is decoded in a thread, so that other requests do not wait for it."""
+
+_LARGEST_EXACT = 2**53
+_MANY_NAMES = 1_000
 
 _decode_numbers = msgspec.json.Decoder(list[dict[str, float]]).decode
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
 _decode_row = msgspec.json.Decoder(Row).decode
 
 
-def table_of(body: bytes, content_type: str) -> pa.Table:
+class TableBody:
+    """The body of a request that is a table of at most so many values, decoded when it is asked for."""
+
+    def __init__(self, body: bytes, content_type: str, max_values: int) -> None:
+        self._body, self._content_type, self._max_values = body, content_type, max_values
+
+    def one_row(self) -> dict[str, float] | None:
+        """Return the row of a body that has one row of numbers, in JSON; None for others."""
+        if len(self._body) > _LONG_ROW or _kind_of(self._content_type) != "application/json":
+            return None
+        try:
+            rows = _decode_numbers(self._body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return rows[0] if len(rows) == 1 else None
+
+    async def table(self) -> pa.Table:
+        """Return the table."""
+        given = self._body, self._content_type, self._max_values
+        return table_of(*given) if len(self._body) <= _LONG_BODY else await asyncio.to_thread(table_of, *given)
+
+
+def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa.Table:
     """Return the rows of a request.
 
     >>> table_of(b'[{"a": 1, "b": "x"}, {"b": null, "a": 2.5}]', "application/json").to_pydict()
     {'a': [1.0, 2.5], 'b': ['x', None]}
     """
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = _kind_of(content_type)
     if kind not in _READERS:
         raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
     try:
-        table = _READERS[kind](body)
-    except (msgspec.MsgspecError, pa.ArrowException, UnicodeDecodeError, RecursionError) as error:
+        table = _READERS[kind](body, max_values)
+    except (msgspec.MsgspecError, pa.ArrowException, ValueError, OSError, ArithmeticError, RecursionError) as error:
         raise RequestError(422, f"The body is not a table in {kind}: {error}") from error
     if not table.num_rows:
         raise RequestError(422, "The body has no rows.")
@@ -45,52 +83,52 @@ def table_of(body: bytes, content_type: str) -> pa.Table:
     return table
 
 
-def one_row_of(body: bytes, content_type: str) -> dict[str, float] | None:
-    """Return the row of a request that has one row of numbers, in JSON; None for others.
-
-    >>> one_row_of(b'[{"a": 1, "b": 2.5}]', "application/json")
-    {'a': 1.0, 'b': 2.5}
-    """
-    if len(body) > _LONG_ROW or content_type.partition(";")[0].strip().lower() != "application/json":
-        return None
-    try:
-        rows = _decode_numbers(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return rows[0] if len(rows) == 1 else None
+def _kind_of(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
-def _from_json(body: bytes) -> pa.Table:
-    rows = _alike(body, body[body.find(b"{") : body.find(b"}") + 1], is_lines=False)
-    return _from_rows(_decode_rows(body)) if rows is None else rows
+def _check_size(rows: int, columns: int, max_values: int) -> None:
+    if columns > MAX_COLUMNS:
+        raise RequestError(422, f"The body has {columns:,} columns: send at most {MAX_COLUMNS:,}.")
+    if rows * max(1, columns) > max_values:
+        raise RequestError(422, f"The body has more than {max_values:,} values: send fewer rows at once.")
 
 
-def _from_lines(body: bytes) -> pa.Table:
-    rows = _alike(body, body[: body.find(b"}") + 1], is_lines=True)
-    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()]) if rows is None else rows
+# -- JSON -----------------------------------------------------------------------------------------------------
+
+
+def _from_json(body: bytes, max_values: int) -> pa.Table:
+    _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
+    table = _alike(body, body[body.find(b"{") : body.find(b"}") + 1], is_lines=False)
+    return _from_rows(_decode_rows(body), max_values) if table is None else table
+
+
+def _from_lines(body: bytes, max_values: int) -> pa.Table:
+    _check_size(10 * body.count(b"{"), 1, max_values)
+    table = _alike(body, body[: body.find(b"}") + 1], is_lines=True)
+    if table is not None:
+        return table
+    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()], max_values)
 
 
 def _alike(body: bytes, first: bytes, *, is_lines: bool) -> pa.Table | None:
     """Return rows with the names and numbers of the first one, twice as fast as others; None if one is different."""
     try:
-        names = {name: type(value) is float for name, value in _decode_row(first).items()}
+        names = {name: type(value) in (int, float) for name, value in _decode_row(first).items()}
         rows = _decoder(tuple(names.items()), is_lines)(body) if 0 < len(names) <= _MANY_NAMES else []
     except (msgspec.MsgspecError, ValueError):
         return None
     if not rows:
         return None
     columns = zip(names.items(), zip(*map(msgspec.structs.astuple, rows), strict=True), strict=True)
-    made = {
-        name: pa.array(values, pa.float64()) if is_number else _column(name, values)
-        for (name, is_number), values in columns
-    }
+    made = {name: _numbers(values) if is_number else _column(name, values) for (name, is_number), values in columns}
     return pa.table(made)
 
 
 @lru_cache(maxsize=64)
 def _decoder(names: tuple[tuple[str, bool], ...], is_lines: bool) -> Callable[[bytes], list[Any]]:
     """Return what reads rows with these names, no more and no fewer, and whether their values are numbers."""
-    fields = [(f"f{place}", float | None if is_number else Value) for place, (_, is_number) in enumerate(names)]
+    fields = [(f"f{place}", int | float | None if is_number else Value) for place, (_, is_number) in enumerate(names)]
     rename = {field: name for (field, _), (name, _) in zip(fields, names, strict=True)}
     row: Any = msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
     return msgspec.json.Decoder(row).decode_lines if is_lines else msgspec.json.Decoder(list[row]).decode
@@ -101,31 +139,119 @@ def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
     return _from_rows([_decode_row(content) for content in contents])
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int = MAX_VALUES) -> pa.Table:
     """Return rows as columns; a name that is missing in a row is a missing value there."""
     names = dict.fromkeys(name for row in rows for name in row)
+    _check_size(len(rows), len(names), max_values)
     return pa.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
 
 
 def _column(name: str, values: Sequence[Any]) -> pa.Array:
-    kinds = set(map(type, values)) - {type(None)}
-    if kinds <= {float}:
-        return pa.array(values, pa.float64())
+    kinds = set(map(type, values)) - {NoneType}
+    if kinds <= {int, float}:
+        return _numbers(values)
     if len(kinds) > 1:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise RequestError(422, f"Column {name!r} has values of several types ({found}): send numbers or strings.")
-    return pa.array(values, pa.string() if kinds == {str} else None)
+    return pa.array(values)
 
 
-def _from_csv(body: bytes) -> pa.Table:
+def _numbers(values: Sequence[Any]) -> pa.Array:
+    """Return numbers as doubles; integers that doubles cannot hold stay integers, since they may be keys."""
+    try:
+        return pa.array(values, pa.float64())
+    except pa.ArrowInvalid:
+        if all(value is None or (isinstance(value, int) and abs(value) < 2**63) for value in values):
+            return pa.array(values, pa.int64())
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def exact_keys(column: pa.ChunkedArray) -> list[Any]:
+    """Return keys of rows; a double that is an integer is that integer."""
+    found = []
+    for key in column.to_pylist():
+        if isinstance(key, float) and key.is_integer():
+            if abs(key) >= _LARGEST_EXACT:
+                raise RequestError(422, f"The key {key:.0f} is no exact integer: send it as an integer or a string.")
+            key = int(key)
+        found.append(key)
+    return found
+
+
+# -- CSV and Arrow --------------------------------------------------------------------------------------------
+
+
+def _from_csv(body: bytes, max_values: int) -> pa.Table:
+    _check_size(1, body.partition(b"\n")[0].count(b","), max_values)
     return pa.csv.read_csv(io.BytesIO(body))
 
 
-def _from_arrow(body: bytes) -> pa.Table:
-    return pa.ipc.open_stream(pa.BufferReader(body)).read_all()
+def _from_arrow(body: bytes, max_values: int) -> pa.Table:
+    """Return a stream of Arrow: sizes and buffers are checked before any value is read."""
+    for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
+        if message.type in ("record batch", "dictionary") and _is_compressed(message):
+            raise RequestError(422, "The body holds compressed batches: send them uncompressed.")
+    reader, batches, rows, text = pa.ipc.open_stream(pa.BufferReader(body)), [], 0, 0
+    for field in reader.schema:
+        if column_type(field.type) == ColumnType.OTHER:
+            raise RequestError(422, f"Column {field.name!r} is of type {field.type}: send numbers, strings or times.")
+    for batch in reader:
+        rows += batch.num_rows
+        _check_size(rows, batch.num_columns, max_values)
+        batch.validate(full=True)
+        text += sum(map(_text_bytes, batch.columns))
+        _check_size(text // 8, 1, max_values)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
-_READERS: dict[str, Callable[[bytes], pa.Table]] = {
+def _text_bytes(column: pa.Array) -> int:
+    """Return the bytes of the strings of a column, each counted as often as it occurs."""
+    texts, counts = column, np.ones(len(column), dtype=np.int64)
+    if pa.types.is_dictionary(column.type):
+        texts = column.dictionary
+        counts = np.bincount(column.indices.drop_null().cast("int64"), minlength=len(texts))
+    if not len(texts):
+        return 0
+    if pa.types.is_string_view(texts.type):  # a length, then a prefix and where the rest is
+        sizes = np.frombuffer(texts.buffers()[1], "<i4")[::4][texts.offset :][: len(texts)]
+    elif pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
+        sizes = pc.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False)
+    else:
+        return 0
+    return int(np.where(texts.is_valid(), sizes, 0).astype(np.int64) @ counts)
+
+
+def _is_compressed(message: pa.ipc.Message) -> bool:
+    """Return whether a message of a stream has compressed buffers.
+
+    Its header is a table of flatbuffers: a table begins with the distance to the places of its fields.
+    """
+    header = message.metadata.to_pybytes()
+
+    def number(at: int, n_bytes: int = 4, signed: bool = False) -> int:
+        if not 0 <= at <= len(header) - n_bytes:
+            raise ValueError("a message ends too early")
+        return int.from_bytes(header[at : at + n_bytes], "little", signed=signed)
+
+    def field(table: int, place: int) -> int:
+        places = table - number(table, signed=True)
+        entry = 4 + 2 * place
+        offset = number(places + entry, 2) if entry < number(places, 2) else 0
+        return table + offset if offset else 0
+
+    def table_in(table: int, place: int) -> int:
+        at = field(table, place)
+        return at + number(at)
+
+    start = 8 if header[:4] == b"\xff\xff\xff\xff" else 0
+    batch = table_in(start + number(start), 2)
+    if message.type == "dictionary":
+        batch = table_in(batch, 1)
+    return field(batch, 3) != 0
+
+
+_READERS: dict[str, Callable[[bytes, int], pa.Table]] = {
     "application/json": _from_json,
     "application/x-ndjson": _from_lines,
     "text/csv": _from_csv,

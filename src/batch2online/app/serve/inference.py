@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from functools import partial
-from typing import Any
+from typing import Annotated, Any, NewType
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-from starlette.requests import Request
+from msgspec import Meta
 from starlette.responses import Response
-from starlette.routing import Route
 
 from batch2online import __version__
-from batch2online.app.serve.access import read_body
-from batch2online.app.serve.models import ModelFolder, ServedModel
+from batch2online.app.serve.models import ServedModel
 from batch2online.app.serve.problems import RequestError
+from batch2online.app.serve.routes import HEADERS, SENT, route
 
 _DTYPES = {
     "BOOL": np.dtype("?"),
@@ -29,7 +27,7 @@ _DTYPES = {
     **{f"INT{8 * n}": np.dtype(f"<i{n}") for n in (1, 2, 4, 8)},
     **{f"FP{8 * n}": np.dtype(f"<f{n}") for n in (2, 4, 8)},
 }
-_LENGTH = "inference-header-content-length"
+Length = Annotated[int, Meta(ge=0, description="Bytes of the JSON before binary tensors.")]
 ROWS = "rows"
 """Name of a tensor (rows, columns) that holds all features, in the order of the model."""
 
@@ -60,81 +58,75 @@ class InferRequest(msgspec.Struct):
     parameters: dict[str, Any] = {}
 
 
-def routes(models: ModelFolder, max_bytes: int) -> list[Route]:
-    """Return the addresses of the protocol."""
-    found = [
-        Route("/v2", _server),
-        Route("/v2/health/live", _healthy),
-        Route("/v2/health/ready", _healthy),
-    ]
-    for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-        found += [
-            Route(path, partial(_metadata, models)),
-            Route(f"{path}/ready", partial(_ready, models)),
-            Route(f"{path}/infer", partial(_infer, models, max_bytes), methods=["POST"]),
-        ]
-    return found
+InferBody = NewType("InferBody", bytes)
+"""JSON, and binary tensors behind it."""
+
+SENT[InferBody] = InferRequest
+Version = Annotated[str, Meta(max_length=20, description="Number of the current version.")]
+_MODEL = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
 
 
-def _json(content: Any, **headers: str) -> Response:
-    return Response(msgspec.json.encode(content), media_type="application/json", headers=headers)
+@route("GET", "/v2", access="read", is_described=False)
+async def server() -> dict[str, Any]:
+    """Describe the server."""
+    return {"name": "batch2online", "version": __version__, "extensions": ["binary_tensor_data"]}
 
 
-async def _server(request: Request) -> Response:
-    return _json({"name": "batch2online", "version": __version__, "extensions": ["binary_tensor_data"]})
+@route("GET", "/v2/health/live", "/v2/health/ready", access="open", is_described=False)
+async def health() -> dict[str, bool]:
+    """Say that the server is live and ready."""
+    return {"live": True, "ready": True}
 
 
-async def _healthy(request: Request) -> Response:
-    return _json({"live": True, "ready": True})
-
-
-def _model(models: ModelFolder, request: Request) -> ServedModel:
-    model = models.get(request.path_params["name"])
-    version = request.path_params.get("version", str(model.version))
-    if version != str(model.version):
+def _check_version(model: ServedModel, version: str | None) -> None:
+    if version not in (None, str(model.version)):
         raise RequestError(404, f"{model.name} has version {model.version} now; earlier ones are not kept.")
-    return model
 
 
-async def _ready(models: ModelFolder, request: Request) -> Response:
-    model = _model(models, request)
+@route("GET", *(f"{path}/ready" for path in _MODEL), access="read", is_described=False)
+async def ready(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
+    """Say whether a model can predict."""
+    _check_version(model, version)
     if not model.is_fitted:
         raise RequestError(409, f"{model.name} has learned no rows yet.")
-    return _json({"name": model.name, "ready": True})
+    return {"name": model.name, "ready": True}
 
 
-async def _metadata(models: ModelFolder, request: Request) -> Response:
-    model = _model(models, request)
-    names = [str(name) for name in getattr(model.durable.model, "feature_names_in_", ())]
+@route("GET", *_MODEL, access="read", is_described=False)
+async def metadata(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
+    """Describe the tensors of a model."""
+    _check_version(model, version)
+    names = _names(model)
     inputs = [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in names]
-    return _json(
-        {
-            "name": model.name,
-            "versions": [str(model.version)],
-            "platform": "batch2online",
-            "inputs": [{"name": ROWS, "datatype": "FP64", "shape": [-1, len(names)]}, *inputs],
-            "outputs": [{"name": "predictions", "datatype": "FP64", "shape": [-1]}],
-        }
-    )
+    return {
+        "name": model.name,
+        "versions": [str(model.version)],
+        "platform": "batch2online",
+        "inputs": [{"name": ROWS, "datatype": "FP64", "shape": [-1, len(names)]}, *inputs],
+        "outputs": [{"name": "predictions", "datatype": "FP64", "shape": [-1]}],
+    }
 
 
-async def _infer(models: ModelFolder, max_bytes: int, request: Request) -> Response:
-    model = _model(models, request)
-    body = await read_body(request, max_bytes)
-    asked, binary = _parsed(body, request.headers.get(_LENGTH))
-    table = _table(asked, binary, [str(name) for name in getattr(model.durable.model, "feature_names_in_", ())])
-    try:
-        found = await asyncio.to_thread(model.predict, table, None)
-    except (ValueError, TypeError) as error:
-        raise RequestError(422, str(error)) from error
-    return _response(asked, model, np.asarray(found))
+def _names(model: ServedModel) -> list[str]:
+    return [str(name) for name in getattr(model.durable.model, "feature_names_in_", ())]
 
 
-def _parsed(body: bytes, length: str | None) -> tuple[InferRequest, bytes]:
+@route("POST", *(f"{path}/infer" for path in _MODEL), access="read")
+async def infer(
+    model: ServedModel, body: InferBody, version: Version | None = None, json_length: Length | None = None
+) -> dict[str, Any] | Response:
+    """Predict, Open Inference Protocol."""
+    _check_version(model, version)
+    asked, binary = _parsed(body, json_length)
+    table = _table(asked, binary, _names(model))
+    return _response(asked, model, np.asarray(await asyncio.to_thread(model.predict, table, None)))
+
+
+def _parsed(body: bytes, length: int | None) -> tuple[InferRequest, bytes]:
     """Return the request, and the tensors behind it."""
-    if length is not None and (not length.isdigit() or int(length) > len(body)):
-        raise RequestError(422, f"{_LENGTH} is {length!r}, and the body has {len(body)} bytes.")
-    end = len(body) if length is None else int(length)
+    end = len(body) if length is None else length
+    if end > len(body):
+        raise RequestError(422, f"The JSON is said to have {end} bytes, and the body has {len(body)}.")
     try:
         return msgspec.json.decode(body[:end], type=InferRequest), body[end:]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -199,7 +191,7 @@ def _strings(content: bytes) -> list[str]:
     return found
 
 
-def _response(asked: InferRequest, model: ServedModel, found: Any) -> Response:
+def _response(asked: InferRequest, model: ServedModel, found: Any) -> dict[str, Any] | Response:
     """Return the predictions, binary if the client wants them so."""
     is_number = found.dtype.kind in "iufb"
     values = found.astype(np.int64 if found.dtype.kind in "iub" else np.float64) if is_number else found
@@ -209,9 +201,9 @@ def _response(asked: InferRequest, model: ServedModel, found: Any) -> Response:
     default = asked.parameters.get("binary_data_output", False)
     if not is_number or not any([default, *(each.parameters.get("binary_data", default) for each in asked.outputs)]):
         output["data"] = values.ravel().tolist()
-        return _json(head)
+        return head
     content = values.tobytes()
     output["parameters"] = {"binary_data_size": len(content)}
     encoded = msgspec.json.encode(head)
-    headers = {"Inference-Header-Content-Length": str(len(encoded))}
+    headers = {HEADERS["json_length"]: str(len(encoded))}
     return Response(encoded + content, media_type="application/octet-stream", headers=headers)

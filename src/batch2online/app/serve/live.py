@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +18,8 @@ from starlette.responses import Response, StreamingResponse
 
 from batch2online.app import web
 from batch2online.app.report.charts import Axis, Chart, Series, asset
-from batch2online.app.serve.models import ModelFolder, ServedModel
+from batch2online.app.serve.models import ModelFolder, ServedModel, finite
+from batch2online.app.serve.routes import route
 
 _SECONDS = 1.0
 """Time between two events of one model."""
@@ -42,26 +44,28 @@ def _page() -> tuple[str, str]:
     return html, web.policy(html, connect="'self'") + "; frame-ancestors 'none'"
 
 
-async def page(request: Request) -> Response:
+@route("GET", "/", access="read")
+async def page() -> Response:
     """Return the live page."""
     html, policy = _page()
     return Response(html, media_type="text/html", headers={"content-security-policy": policy})
 
 
-async def events(models: ModelFolder, stop: asyncio.Event, request: Request) -> Response:
+@route("GET", "/events", access="read")
+async def events(models: ModelFolder, stop: asyncio.Event, request: Request, last_event_id: str = "") -> Response:
     """Stream the figures of all models, each second, and their changes.
 
     The id of an event counts the changes of all models that the client has seen, ``NAME:ROWS``, separated by commas: a
     client that reconnects sends it as ``Last-Event-ID`` and receives the changes since then.
     """
-    seen = _positions(request.headers.get("last-event-id", ""))
+    seen = _positions(last_event_id)
     headers = {"x-accel-buffering": "no"}
     return StreamingResponse(_stream(models, stop, request, seen), media_type="text/event-stream", headers=headers)
 
 
 def _positions(header: str) -> dict[str, int]:
     pairs = (pair.rpartition(":") for pair in header.split(","))
-    return {name: int(rows) for name, _, rows in pairs if name and rows.isdigit() and len(rows) < 19}
+    return {name: int(rows) for name, _, rows in pairs if name and re.fullmatch("[0-9]{1,18}", rows)}
 
 
 async def _stream(
@@ -74,7 +78,7 @@ async def _stream(
             history = histories.setdefault(model.name, deque(maxlen=MAX_SECONDS))
             figures = await asyncio.to_thread(_figures, model, seen.get(model.name, 0), history)
             if figures["changes"]:
-                seen[model.name] = figures["changes"][-1]["at"]
+                seen[model.name] = figures["changes"][-1].at
             ident = ",".join(f"{name}:{rows}" for name, rows in sorted(seen.items()))
             yield b"id: %b\nevent: figures\ndata: %b\n\n" % (ident.encode(), msgspec.json.encode(figures))
         try:
@@ -99,10 +103,10 @@ def _figures(model: ServedModel, since: int, history: deque[Sample]) -> dict[str
     if model.is_fitted:
         estimator = model.durable.model
         known, order = model.regret(), estimator.order_
-        found["ratio"] = _finite(known.ratio)
-        found["loss"] = _finite(known.loss / known.rows if known.rows else math.nan)
+        found["ratio"] = finite(known.ratio)
+        found["loss"] = finite(known.loss / known.rows if known.rows else math.nan)
         found["headline"] = str(estimator.headline()).splitlines()[0] if known.rows else ""
-        found["order"] = _finite(order.evidence)
+        found["order"] = finite(order.evidence)
         found["alarm"] = order.alarm
         found["weights"] = _shown_parameters(estimator)
     history.append(Sample(found["time"], found["rate"], found.get("ratio")))
@@ -128,9 +132,5 @@ def _shown_parameters(estimator: Any) -> list[dict[str, Any]]:
     coef = getattr(estimator, "coef_", None)
     if coef is not None and getattr(coef, "ndim", 2) == 1:
         names = estimator._feature_names() or range(len(coef))
-        return [{"name": str(name), "value": _finite(value)} for name, value in zip(names[:30], coef, strict=False)]
+        return [{"name": str(name), "value": finite(value)} for name, value in zip(names[:30], coef, strict=False)]
     return []
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None

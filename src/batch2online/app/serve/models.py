@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
+import math
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
-import numpy as np
+import msgspec
 import pyarrow as pa
 
-from batch2online.app.cli import tasks
-from batch2online.app.cli.settings import Settings
-from batch2online.app.inputs import DataError
+from batch2online.app.serve.bodies import exact_keys
+from batch2online.app.serve.options import estimator_of
 from batch2online.app.serve.problems import RequestError
 from batch2online.durable import Durable
 from batch2online.storage.atomic import replaced
@@ -28,19 +29,31 @@ Result = TypeVar("Result")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Names of models: no dots and no separators, so that none is a path."""
 
-_OF_ESTIMATORS = ("keep_history", "churn_price", "memory")
-OPTIONS = {
-    *("task", "target", "estimator", "k", "z", "loss", "alpha", "l1_ratio", "quantile", "power", "delta"),
-    *("class_weight", "columns", "exclude", "epsilon", "coreset_size", "refresh", "half_life", "window", "history"),
-    *("seed", *_OF_ESTIMATORS),
-}
-"""Options of a new model: those of ``batch2online run`` that do not concern files, and parameters of estimators."""
-
 MAX_WAITING = 1_000
 """Calls that may wait for a model to learn; further ones are told to come later."""
 
 GROUP = 64
 """Maximum number of pending calls that are committed as one transaction."""
+
+
+KEEP_KEYS = 2_000_000
+"""Keys of calls that a file remembers; a call has two."""
+
+
+@dataclass(frozen=True)
+class Once:
+    """The key of a call that is carried out once, and a digest of the call that it stands for."""
+
+    key: str
+    digest: str
+
+
+class Change(msgspec.Struct):
+    """A change of the model."""
+
+    at: int
+    reason: str
+    magnitude: float | None
 
 
 class ServedModel:
@@ -52,17 +65,19 @@ class ServedModel:
         File of the model; the settings are beside it, with the suffix ``.json``.
     settings : dict
         Options of the model, as they were given.
+    packages : tuple of str
+        Those whose estimators the settings may name.
     """
 
-    def __init__(self, path: Path, settings: dict[str, Any], allowed: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, settings: dict[str, Any], packages: tuple[str, ...]) -> None:
         self.name, self.settings = path.stem, settings
-        self.durable = Durable(path, _estimator(settings, allowed))
+        self.durable = Durable(path, estimator_of(settings, packages), keep_keys=KEEP_KEYS)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=path.stem)
         self._n_waiting = 0
         self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self.rates: deque[tuple[float, int]] = deque(maxlen=120)
         self.errors: deque[str] = deque(maxlen=5)
-        self._regret: tuple[int, Any] | None = None
+        self._regret: tuple[tuple[int, int], Any] | None = None
 
     @property
     def is_fitted(self) -> bool:
@@ -90,7 +105,7 @@ class ServedModel:
         """Number of pending calls that change the model."""
         return self._n_waiting
 
-    async def act(self, call: Callable[[], Result]) -> Result:
+    async def act(self, call: Callable[[], Result], once: Once | None = None) -> Result:
         """Carry out a call that changes the model, after those before it; return when it is committed."""
         if self._n_waiting >= MAX_WAITING:
             raise RequestError(
@@ -98,9 +113,19 @@ class ServedModel:
             )
         self._n_waiting += 1
         try:
-            return await asyncio.wrap_future(self.submit(call))
+            checked = call if once is None else partial(self._checked, call, once)
+            return await asyncio.wrap_future(self.submit(checked))
         finally:
             self._n_waiting -= 1
+
+    def _checked(self, call: Callable[[], Result], once: Once) -> Result:
+        """Carry out a call, unless its key belongs to another one."""
+        own = f"{once.key} {once.digest}"
+        if self.durable.has_key(once.key) and not self.durable.has_key(own):
+            raise RequestError(422, f"The Idempotency-Key {once.key!r} belongs to another call: send a new one.")
+        result = call()
+        self.durable.note(key=own)
+        return result
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
         """Append a call to the pending ones; its result is set when it is committed."""
@@ -110,13 +135,21 @@ class ServedModel:
         return future
 
     def _commit_group(self) -> None:
-        """Carry out pending calls as one transaction; one that raises is undone alone."""
+        """Carry out pending calls as one transaction; one that raises is undone alone, and writes nothing."""
         taken = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
         group = [(call, future) for call, future in taken if future.set_running_or_notify_cancel()]
-        if not group:
-            return
+        outcomes: list[tuple[Any, Exception | None]] = []
+
+        def carry_out() -> None:
+            outcomes.extend(_outcome(call) for call, _ in group)
+            if all(failure is not None for _, failure in outcomes):
+                raise _NothingDoneError
+
         try:
-            outcomes = self.durable.batch(lambda: [_outcome(call) for call, _ in group])
+            if group:
+                self.durable.batch(carry_out)
+        except _NothingDoneError:
+            pass
         except Exception as error:
             outcomes = [(None, error)] * len(group)
         for (_, future), (result, failure) in zip(group, outcomes, strict=True):
@@ -136,10 +169,15 @@ class ServedModel:
         self.rates.append((time.monotonic(), self.n_seen))
         return first, self.durable.next_id - 1
 
-    def has_columns(self, row: dict[str, float], *, target: bool) -> bool:
+    def has_columns(self, row: dict[str, float] | None, *, target: bool) -> TypeGuard[dict[str, float]]:
         """Return whether one row of numbers has the columns of the model, and the target if it is needed."""
         model = self.durable.model
-        if not self.is_fitted or getattr(model, "columns", None) != "auto" or self.settings.get("exclude"):
+        if (
+            row is None
+            or not self.is_fitted
+            or getattr(model, "columns", None) != "auto"
+            or self.settings.get("exclude")
+        ):
             return False
         if target and self.target is not None and self.target not in row:
             return False
@@ -165,10 +203,12 @@ class ServedModel:
         if self.target in table.column_names:
             table = table.drop_columns([self.target])
         rows = self._in_order(table)
-        if keys is not None:
-            return self.durable.predict(rows, keys=keys, at=time.time())
-        default = "predict" if hasattr(self.durable.model, "predict") else "transform"
-        return getattr(self.durable, method or default)(rows)
+        method = method or ("predict" if hasattr(self.durable.model, "predict") else "transform")
+        if keys is None:
+            return getattr(self.durable, method)(rows)
+        if method == "transform":
+            raise RequestError(422, "Rows with keys wait for targets: send them without method=transform.")
+        return getattr(self.durable, method)(rows, keys=keys, at=time.time())
 
     def label(self, table: pa.Table, column: str, key: str | None) -> int:
         """Learn pending rows, given their targets; return their number."""
@@ -206,18 +246,16 @@ class ServedModel:
             raise RequestError(422, "The rows have no columns besides the target.")
         return table.select(names)
 
-    def changes(self, since: int) -> list[dict[str, Any]]:
+    def changes(self, since: int) -> list[Change]:
         """Return the changes of the model after so many rows, oldest first."""
-        if not self.is_fitted:
-            return []
-        events = [event for event in self.durable.model.changes_ if event.at > since]
-        return [{"at": e.at, "reason": e.reason, "magnitude": _number(e.magnitude)} for e in events]
+        events = self.durable.model.changes_ if self.is_fitted else ()
+        return [Change(each.at, each.reason, finite(each.magnitude)) for each in events if each.at > since]
 
     def regret(self) -> Any:
-        """Return ``regret_``, computed once for the rows seen."""
-        n_seen = self.n_seen
-        if self._regret is None or self._regret[0] != n_seen:
-            self._regret = (n_seen, self.durable.model.regret_)
+        """Return ``regret_``, computed once for the rows learned and not forgotten."""
+        rows = self.n_seen, self.durable.next_id
+        if self._regret is None or self._regret[0] != rows:
+            self._regret = (rows, self.durable.model.regret_)
         return self._regret[1]
 
     def rate(self) -> float:
@@ -245,33 +283,51 @@ class ModelFolder:
         How many models there may be.
     estimators : tuple of str
         Packages whose estimators a request may name.
+
+    Attributes
+    ----------
+    broken : dict
+        Models that cannot be opened, by name, and why.
     """
 
     def __init__(self, folder: Path, max_models: int = 100, estimators: tuple[str, ...] = ("sklearn",)) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.max_models, self.estimators = folder.resolve(), max_models, estimators
         self._models: dict[str, ServedModel] = {}
+        self.broken: dict[str, str] = {}
         self._lock = Lock()
         for path in sorted(self.folder.glob("*.json")):
             if NAME.fullmatch(path.stem):
-                settings = json.loads(path.read_text(encoding="utf-8"))
-                self._models[path.stem] = ServedModel(path.with_suffix(".b2o"), settings, estimators)
+                self._open(path)
+
+    def _open(self, path: Path) -> None:
+        """Open a model; one that cannot be opened leaves the others served."""
+        try:
+            settings = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+            self._models[path.stem] = ServedModel(path.with_suffix(".b2o"), settings, self.estimators)
+        except Exception as error:  # whatever is in the files
+            self.broken[path.stem] = f"{path.stem} cannot be opened: {error}"
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter([self._models[name] for name in sorted(self._models)])
 
     def get(self, name: str) -> ServedModel:
         """Return a model by its name."""
-        try:
-            return self._models[name]
-        except KeyError:
-            raise RequestError(404, f"There is no model {name!r}: PUT /models/{name} creates one.") from None
+        self._check_opened(name)
+        if name not in self._models:
+            raise RequestError(404, f"There is no model {name!r}: PUT /models/{name} creates one.")
+        return self._models[name]
+
+    def _check_opened(self, name: str) -> None:
+        if name in self.broken:
+            raise RequestError(503, f"{self.broken[name]} Mend or remove its files, then restart the service.")
 
     def create(self, name: str, settings: dict[str, Any]) -> tuple[ServedModel, bool]:
         """Create a model; return it, and whether it is new. One with the same settings stays as it is."""
         if not NAME.fullmatch(name):
             raise RequestError(422, "Names have up to 64 letters, digits, hyphens and underscores.")
         with self._lock:
+            self._check_opened(name)
             known = self._models.get(name)
             if known is not None and known.settings != settings:
                 raise RequestError(409, f"{name} exists with other settings: {json.dumps(known.settings)}.")
@@ -281,8 +337,12 @@ class ModelFolder:
                 raise RequestError(409, f"There are {self.max_models} models already, as many as --max-models allows.")
             path = self.folder / f"{name}.json"
             new = ServedModel(path.with_suffix(".b2o"), settings, self.estimators)
-            with replaced(path) as temporary:
-                temporary.write_text(json.dumps(settings), encoding="utf-8")
+            try:
+                with replaced(path) as temporary:
+                    temporary.write_bytes(msgspec.json.encode(settings))
+            except OSError as error:
+                new.close()
+                raise RequestError(503, f"The settings of {name} cannot be written: {error.strerror}.") from error
             self._models[name] = new
             return new, True
 
@@ -292,55 +352,8 @@ class ModelFolder:
             model.close()
 
 
-def _estimator(settings: dict[str, Any], allowed: tuple[str, ...]) -> Any:
-    """Return an unfitted estimator with the options of a new model."""
-    unknown = sorted(set(settings) - OPTIONS)
-    if unknown:
-        raise RequestError(422, f"Unknown options {unknown[:5]}: choose from {', '.join(sorted(OPTIONS))}.")
-    given = {name: value for name, value in settings.items() if value is not None and name not in _OF_ESTIMATORS}
-    _check_types(given)
-    if "history" in given and given["history"] not in ("memory", "coreset"):
-        raise RequestError(422, f'history must be "memory" or "coreset", got {given["history"]!r}.')
-    if "estimator" in given:
-        given["model"] = _allowed(given.pop("estimator"), allowed)
-    try:
-        model = tasks.task_for(Settings(**given)).estimator()
-        own = {name: settings[name] for name in _OF_ESTIMATORS if settings.get(name) is not None}
-        if "columns" in model.get_params(deep=False):
-            own["columns"] = "auto"
-        return model.set_params(**own)
-    except (DataError, TypeError, ValueError) as error:
-        raise RequestError(422, str(error).replace("--", "")) from error
-
-
-def _allowed(name: Any, packages: tuple[str, ...]) -> str:
-    if isinstance(name, str) and re.fullmatch(r"\w+(\.\w+)+", name) and name.partition(".")[0] in packages:
-        return name
-    raise RequestError(422, f"estimator must be the dotted name of a class of {', '.join(packages)}, got {name!r}.")
-
-
-def _check_types(given: dict[str, Any]) -> None:
-    """Turn lists into tuples; refuse values of types that the options do not have."""
-    if "task" not in given:
-        raise RequestError(422, 'Options need a task, such as {"task": "regression", "target": "y"}.')
-    if given["task"] not in (*tasks.NAMES, *tasks.WRAPPED_ALONE):
-        raise RequestError(422, f"task must be one of {', '.join(tasks.NAMES)}, got {given['task']!r}.")
-    types = {field.name: str(field.type) for field in dataclasses.fields(Settings)}
-    for name, value in given.items():
-        expected = types.get(name, "str")
-        if "tuple" in expected:
-            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-                raise RequestError(422, f"{name} must be a list of strings, got {value!r}.")
-            given[name] = tuple(value)
-        elif name in ("half_life", "refresh") and isinstance(value, int | str) and not isinstance(value, bool):
-            given[name] = str(value)
-        elif not _has_type(value, expected):
-            raise RequestError(422, f"{name} must be of type {expected.removesuffix(' | None')}, got {value!r}.")
-
-
-def _has_type(value: Any, expected: str) -> bool:
-    kinds: tuple[type, ...] = (int,) if "int" in expected else (int, float) if "float" in expected else (str,)
-    return isinstance(value, kinds) and not isinstance(value, bool)
+class _NothingDoneError(Exception):
+    """No call of a group has succeeded."""
 
 
 def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
@@ -357,10 +370,9 @@ def _taken(table: pa.Table, column: str | None) -> tuple[list[Any] | None, pa.Ta
         return None, table
     if column not in table.column_names:
         raise RequestError(422, f"The rows have no column {column!r} with their keys.")
-    keys = table.column(column).to_pylist()
-    keys = [int(key) if isinstance(key, float) and key.is_integer() else key for key in keys]
-    return keys, table.drop_columns([column])
+    return exact_keys(table.column(column)), table.drop_columns([column])
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if value is not None and np.isfinite(value) else None
+def finite(value: Any) -> float | None:
+    """Return a number as JSON can hold it."""
+    return float(value) if value is not None and math.isfinite(value) else None

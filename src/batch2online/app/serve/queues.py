@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import msgspec
@@ -22,12 +22,6 @@ from batch2online.storage.errors import StoreError
 
 MESSAGES = 1_000
 """Messages that a service reads and commits at once, at most."""
-
-NIGHT = 1_000_000
-"""Messages that one ``batch2online learn`` reads, at most; the next one continues."""
-
-NIGHT_SECONDS = 2.0
-"""So long does ``batch2online learn`` wait for a further message."""
 
 Message = tuple[bytes, Any]
 """Content of a message, and the position after it."""
@@ -190,20 +184,3 @@ def learn_messages(model: ServedModel, name: str, messages: Sequence[Message]) -
             return
         model.errors.append(f"{name}, message before {messages[0][1]}: {error}")
         model.durable.note(source=(name, {"at": messages[0][1], "skipped": skipped + 1}))
-
-
-def fetch(address: Address, known: dict[str, Any] | None, file: BinaryIO) -> dict[str, Any] | None:
-    """Write the messages after a position as JSON lines; return the position after them, None without messages.
-
-    Messages that are no JSON objects are skipped and counted.
-    """
-    queue, position, n = address.connect(), dict(known or {"at": None, "skipped": 0}), 0
-    while n < NIGHT and (messages := queue.read(position["at"], MESSAGES, NIGHT_SECONDS)):
-        for content, after in messages:
-            position["at"] = after
-            try:
-                file.write(msgspec.json.encode(msgspec.json.decode(content, type=dict[str, Any])) + b"\n")
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                position["skipped"] += 1
-        n += len(messages)
-    return position if n else None

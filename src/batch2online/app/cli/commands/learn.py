@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -61,25 +60,14 @@ def learn(path: Path, files: Sequence[str], options: LearnOptions) -> int:
         )
     started, paths = time.monotonic(), paths_of(files)
     file = path / "model.b2o" if path.is_dir() else path
-    names = [name_of(each.partition("?")[0] if is_queue(each) else each) for each in paths]
-    with (
-        progress_line(names[0], options.quiet or options.json) as line,
-        _opened(file) as durable,
-        TemporaryDirectory() as folder,
-    ):
+    names = [name_of(each) for each in paths]
+    with progress_line(names[0], options.quiet or options.json) as line, _opened(file) as durable:
         task, preparation = _task_of(durable, options.query)
         keys = _check_new(durable, paths, options)
-        paths, positions = _fetched(durable, paths, Path(folder))
         stream = open_input(paths, None, task, known=preparation)
         stream.on_note = line.note
         night = Night(durable.model)
-
-        def learn_night() -> None:
-            _learn_night(durable, stream, night, [key for key in keys if key is not None], line)
-            for position in positions:
-                durable.note(source=position)
-
-        durable.batch(learn_night)
+        durable.batch(lambda: _learn_night(durable, stream, night, [key for key in keys if key is not None], line))
         line.end()
         result = _result(durable, stream, night, task, options) | {"files": names}
     result["seconds"] = time.monotonic() - started
@@ -147,34 +135,6 @@ def _check_new(durable: Durable, paths: Sequence[str], options: LearnOptions) ->
                 f"{name_of(path)} was learned before: {durable.path.name} knows its content. --again learns it again."
             )
     return keys
-
-
-def is_queue(path: str) -> bool:
-    """Return whether an input is a queue."""
-    return path.startswith(("redis://", "kafka://"))
-
-
-def _fetched(durable: Durable, paths: Sequence[str], folder: Path) -> tuple[list[str], list[tuple[str, Any]]]:
-    """Replace queues by files of their new messages; return also the positions after these."""
-    found, positions = list(paths), []
-    for place, path in enumerate(paths):
-        if is_queue(path):
-            found[place], position = _messages_of(durable, path, folder / f"{place}.jsonl")
-            positions.append(position)
-    return found, positions
-
-
-def _messages_of(durable: Durable, path: str, file: Path) -> tuple[str, tuple[str, Any]]:
-    try:
-        from batch2online.app.serve.queues import Address, fetch
-    except ImportError as error:
-        raise DataError(f"{error.name} is missing: pip install 'batch2online[queues]'.") from error
-    address = Address.parse(path)
-    with file.open("wb") as lines:
-        position = fetch(address, durable.positions.get(address.name), lines)
-    if position is None:
-        raise DataError(f"{address.name} has no messages that {durable.path.name} has not learned.")
-    return str(file), (address.name, position)
 
 
 # -- the night ----------------------------------------------------------------------------------------------

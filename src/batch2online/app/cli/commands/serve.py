@@ -26,6 +26,7 @@ def serve(
         import uvicorn
 
         from batch2online.app.serve.access import Tokens, is_loopback
+        from batch2online.app.serve.connections import TimedProtocol
         from batch2online.app.serve.service import create_app
     except ImportError as error:
         raise DataError(f"{error.name} is missing: pip install 'batch2online[serve]'.") from error
@@ -49,6 +50,7 @@ def serve(
         app,
         host=host,
         port=port,
+        http=TimedProtocol,
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=3,

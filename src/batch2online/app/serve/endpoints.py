@@ -1,0 +1,201 @@
+"""What the routes of models do."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from starlette.responses import Response
+
+from batch2online.app.serve import routes
+from batch2online.app.serve.bodies import TableBody
+from batch2online.app.serve.metrics import Metrics
+from batch2online.app.serve.models import Change, ModelFolder, Once, ServedModel, finite
+from batch2online.app.serve.options import Settings
+from batch2online.app.serve.routes import KeyColumn, Name, answer, route
+
+Since = Annotated[int, Meta(ge=0, le=2**62, description="Rows seen.")]
+Method = Literal["predict", "predict_proba", "transform"]
+
+
+class ModelInfo(msgspec.Struct):
+    """A model, and how far it is; one that cannot be opened has an error alone."""
+
+    name: str
+    task: str | None = None
+    target: str | None = None
+    n_seen: int = 0
+    n_changes: int = 0
+    version: int = 0
+    n_waiting: int = 0
+    settings: dict[str, Any] = {}
+    error: str | None = None
+
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Return what there is to know about a model."""
+        about = model.settings["task"], model.target, model.n_seen, max(0, model.version - 1), model.version
+        return cls(model.name, *about, model.durable.n_waiting, model.settings)
+
+
+@route("GET", "/models/{name}", access="read")
+async def info(model: ServedModel) -> ModelInfo:
+    """Describe a model."""
+    return ModelInfo.of(model)
+
+
+@route("PUT", "/models/{name}", access="write", statuses=(201, 200))
+def create(models: ModelFolder, name: Name, body: Settings) -> ModelInfo | Response:
+    """Create a model; one with the same settings stays as it is."""
+    model, is_new = models.create(name, body)
+    return answer(ModelInfo.of(model), 201 if is_new else 200)
+
+
+@route("GET", "/models", access="read")
+async def list_models(models: ModelFolder) -> list[ModelInfo]:
+    """List the models."""
+    broken = [ModelInfo(name, error=error) for name, error in models.broken.items()]
+    return sorted([*map(ModelInfo.of, models), *broken], key=lambda each: each.name)
+
+
+class LearnResult(msgspec.Struct):
+    """Ids of the first and the last row learned; None if the call had been carried out before."""
+
+    first_id: int | None
+    last_id: int | None
+
+
+@route("POST", "/models/{name}/learn", access="write")
+async def learn(
+    model: ServedModel, figures: Metrics, body: TableBody, key: KeyColumn | None = None, once: Once | None = None
+) -> LearnResult:
+    """Learn rows."""
+    row, name = body.one_row() if key is None else None, None if once is None else once.key
+    if model.has_columns(row, target=True):
+        call = partial(model.learn_row, row, name)
+    else:
+        call = partial(model.learn, await body.table(), name, key)
+    with figures.learning(model):
+        first, last = await model.act(call, once)
+    return LearnResult(first, last) if last >= first else LearnResult(None, None)
+
+
+class PredictResult(msgspec.Struct):
+    """One prediction a row: a number, a label, a cluster, or the components of a row."""
+
+    predictions: list[Any]
+
+
+@route("POST", "/models/{name}/predict", access="read", writes_with="key")
+async def predict(
+    model: ServedModel, body: TableBody, key: KeyColumn | None = None, method: Method | None = None
+) -> PredictResult:
+    """Predict rows; those with keys are stored until their targets come."""
+    row = body.one_row() if key is None and method in (None, "predict") else None
+    if model.has_columns(row, target=False) and hasattr(model.durable.model, "predict_one"):
+        return PredictResult(np.asarray(model.predict_row(row)).tolist())
+    call = partial(model.predict, await body.table(), key, method)
+    found = await (asyncio.to_thread(call) if key is None else model.act(call))
+    return PredictResult((found.to_numpy() if hasattr(found, "to_numpy") else np.asarray(found)).tolist())
+
+
+class LabelResult(msgspec.Struct):
+    """Number of rows learned with the targets that came."""
+
+    n_labelled: int
+
+
+@route("POST", "/models/{name}/label", access="write")
+async def label(model: ServedModel, body: TableBody, key: KeyColumn = "key", once: Once | None = None) -> LabelResult:
+    """Learn targets that come late."""
+    call = partial(model.label, await body.table(), key, None if once is None else once.key)
+    return LabelResult(await model.act(call, once))
+
+
+class Forget(msgspec.Struct, forbid_unknown_fields=True):
+    """Rows to forget, by ids or by keys."""
+
+    ids: list[int] | None = None
+    keys: list[int | str] | None = None
+
+
+@route("POST", "/models/{name}/forget", access="write")
+async def forget(model: ServedModel, body: Forget, once: Once | None = None) -> ModelInfo:
+    """Forget rows."""
+    call = partial(model.durable.forget, body.ids, keys=body.keys, key=None if once is None else once.key)
+    await model.act(call, once)
+    return ModelInfo.of(model)
+
+
+class Changes(msgspec.Struct):
+    """Changes of the model, oldest first."""
+
+    changes: list[Change]
+
+
+@route("GET", "/models/{name}/changes", access="read")
+async def changes(model: ServedModel, since: Since = 0) -> Changes:
+    """List changes of the model."""
+    return Changes(model.changes(since))
+
+
+class RegretResult(msgspec.Struct):
+    """Loss of the stream, that of the best model in hindsight, and their ratio."""
+
+    loss: float | None
+    optimum: float | None
+    ratio: float | None
+    rows: int
+
+
+@route("GET", "/models/{name}/regret", access="read")
+def regret(model: ServedModel) -> RegretResult:
+    """Compare the loss with hindsight."""
+    known = model.regret()
+    return RegretResult(finite(known.loss), finite(known.optimum), finite(known.ratio), int(known.rows))
+
+
+class Points(msgspec.Struct):
+    """The coreset, column by column."""
+
+    ids: list[int]
+    weights: list[float]
+    points: list[list[float]]
+    targets: list[Any] | None
+
+
+@route("GET", "/models/{name}/coreset", access="read")
+def coreset(model: ServedModel) -> Points:
+    """Return the coreset."""
+    found = model.durable.model.coreset_
+    points = found.points.toarray() if hasattr(found.points, "toarray") else np.asarray(found.points)
+    targets = None if found.targets is None else np.asarray(found.targets).tolist()
+    return Points(found.ids.tolist(), found.weights.tolist(), points.tolist(), targets)
+
+
+@route("GET", "/models/{name}/report", access="read")
+def report(model: ServedModel) -> Response:
+    """Return the report as a page."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        model.durable.report(path)
+        return Response(path.read_text(encoding="utf-8"), media_type="text/html")
+
+
+@route("GET", "/metrics", access="read")
+def metrics(figures: Metrics) -> Response:
+    """Return figures for Prometheus."""
+    content, kind = figures.exposition()
+    return Response(content, media_type=kind)
+
+
+@route("GET", "/openapi.json", access="read")
+def openapi() -> Response:
+    """Return the description of the service."""
+    return answer(routes.openapi())
