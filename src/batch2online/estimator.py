@@ -796,9 +796,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         A shard learns without order: it predicts no row before learning it, and fits only when a model is requested.
         Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
-        by any tree give the coreset of ``fit`` on all rows and, up to rounding, its model; bit for bit if shards are
-        cut at multiples of 250,000 ids. Other shards are streams, and the merged result depends on them;
-        ``docs/cluster.md`` has a table of all estimators.
+        by any tree give the coreset of ``fit`` on all rows and, up to rounding, its model. Other shards are streams,
+        and the merged result depends on them; ``docs/cluster.md`` has a table of all estimators.
 
         Examples
         --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from dataclasses import dataclass, replace
@@ -550,6 +551,12 @@ class Clustering(CoresetBuilder):
     def largest(self) -> float:
         """Distances to the power z must be representable."""
         return largest_value(self.z)
+
+    def bounded(self) -> Clustering:
+        """Return a copy that keeps no more than the coreset."""
+        bounded = copy.copy(self)
+        bounded.keep_history, bounded.history_place = False, "coreset"
+        return bounded
 
     def _new_sketch(self, settings: SketchSettings) -> ClusteringSketch:
         return ClusteringSketch(replace(settings, size=self._size()), self.k, self.z, self.stages, self.keep_history)
