@@ -191,7 +191,7 @@ class Durable:
         self._answerers: dict[int, Any] = {}
         """Models that predicted pending rows, by number, as far as they are in memory."""
 
-        self._worker = Worker(self._learn_waiting) if worker else None
+        self._worker, self._uses_worker = Worker(self._learn_waiting), worker
         self._accepted: PreparedRows | None = None
         """Rows of the present call that the worker is to learn once they are committed."""
 
@@ -232,7 +232,7 @@ class Durable:
             model._check_same_settings(found)
         try:
             with nullcontext() if refit or model is not None else without_fitting():
-                replayed = journal.replay(self._database, found)
+                replayed, unlearned = journal.replay(self._database, found)
         except FitNeededError as error:
             rows = self._database.meta["journal_rows"]
             raise StoreError(
@@ -240,6 +240,11 @@ class Durable:
                 "as in Durable(path, BatchToOnline(...)), or refit=True."
             ) from error
         self._model = found
+        if unlearned:
+            self._worker.waiting.extend(
+                PreparedRows([batch], answers=late[0] if late else None) for batch, *late in unlearned
+            )
+            self._accepted_id = self._next_id() + sum(len(batch[0]) for batch, *_ in unlearned)
         self.reopened = Reopened(replayed, self._session.was_closed, self._session.lost)
         self._move_history()
 
@@ -662,9 +667,8 @@ class Durable:
     def flush(self) -> Self:
         """Wait until the worker has learned all rows; raise its error if it could not."""
         with self._lock:
-            if self._worker is not None:
-                self._worker.flush()
-                self._accepted_id = None
+            self._worker.flush()
+            self._accepted_id = None
         return self
 
     def _prepared_for_worker(self, prepare: Callable[[], PreparedRows]) -> PreparedRows | None:
@@ -673,7 +677,9 @@ class Durable:
         Rows that complete no segment are learned in less time than they take to wait. Rows that change the problem, as
         those with new labels do, or that a history on disk gets are learned now.
         """
-        if self._worker is None or self._in_batch or not self._database.meta.get("parts"):
+        if not self._uses_worker or self._in_batch or not self._database.meta.get("parts"):
+            if not self._worker.is_idle:
+                self.flush()
             return None
         self._worker.check()
         rows, is_idle = prepare(), self._worker.is_idle
@@ -775,7 +781,7 @@ class Durable:
             self._database.meta["next_id"] = self._next_id()
 
         before, calls = (dict(vars(self._model)), dict(self._answerers)), self._session.n_calls
-        is_busy = self._worker is not None and not self._worker.is_idle  # the call then leaves the model as it is
+        is_busy = not self._worker.is_idle  # the call then leaves the model as it is
         acting, accepted_id = self._acting, self._accepted_id
         try:
             self._acting = get_ident()
@@ -788,7 +794,7 @@ class Durable:
             raise
         finally:
             self._acting = acting
-            if self._worker is not None and self._accepted is not None:
+            if self._accepted is not None:
                 rows, self._accepted = self._accepted, None
                 self._worker.put(rows)
 
@@ -825,6 +831,11 @@ class Durable:
     def _write_state(self) -> None:
         self._move_history()
         model_file.write_state(self._database, self.model._state() | self.model._fitted_state())
+        waiting = list(self._worker.waiting)
+        for rows in waiting:
+            journal.append(self._database, self._model, list(rows.batches), rows)
+        if waiting or "unlearned" in self._database.meta:
+            self._database.meta["unlearned"] = len(waiting)
 
     def _checkpoint_if_due(self) -> None:
         """Write the state before the rows of a call come: if that fails, the rows are not learned twice."""
@@ -842,11 +853,11 @@ class Durable:
     def close(self) -> None:
         """Write the state if rows came since the last, and let others open the file. A second call does nothing."""
         with self._lock:
-            with suppress(Exception):  # the rows are in the journal
+            with suppress(Exception):  # rows that cannot be learned stay in the journal
                 self.flush()
             if not self._session.poison and not self._session.was_closed and self._database.meta.get("journal"):
                 try:
-                    self.checkpoint()
+                    self._carry_out(self._write_state, counts=False)
                 except Exception as error:  # the rows are in the journal
                     self.checkpoint_error = error
             self._session.close()
