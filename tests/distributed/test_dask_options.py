@@ -109,7 +109,7 @@ NEEDED = {OnlineLowRank: {"n_components": 2}, BatchToOnline: {"estimator": Ridge
 def cells(table):
     return [
         pytest.param(
-            kind, base | {option: value}, id=f"{kind.__name__}-{option}-{str(getattr(value, '__name__', value))[:30]}"
+            kind, base | {option: value}, id=f"{kind.__name__}-{option}-{getattr(value, '__name__', str(value)[:30])}"
         )
         for kind, (base, options) in table.items()
         for option, values in options.items()
