@@ -254,7 +254,7 @@ class Durable:
         self._settings = self._model._inner_settings()
         is_fitted = "_stream" in vars(self._model)
         if log_changes and not journal.logs_changes(self._database):
-            events = self._model.stream_.current.changes if is_fitted else ()
+            events = self._model.stream.current.changes if is_fitted else ()
             self._carry_out(lambda: journal.start_change_log(self._database, events), counts=False)
         if is_fitted and not self._database.meta.get("parts"):
             self._carry_out(self._write_state)
@@ -411,7 +411,7 @@ class Durable:
         for number in self._questions.answers():
             schema = self._questions.answer(number)["schema"]
             self._questions.replace_answer(number, self._answer_content(schema))
-            self._answerers[number] = self._model.stream_.answerer
+            self._answerers[number] = self._model.stream.answerer
 
     # -- late targets ---------------------------------------------------------------------------------
 
@@ -464,7 +464,7 @@ class Durable:
 
     def _fix_columns(self) -> None:
         """Keep the features of a table as they are now: pending rows are stored as these features."""
-        columns = self._model.stream_.columns
+        columns = self._model.stream.columns
         if columns is not None and not columns.is_final:
 
             def fix() -> None:
@@ -475,12 +475,12 @@ class Durable:
 
     def _answer_content(self, schema: Any) -> dict[str, Any]:
         model = self._model
-        return {"answerer": model._stored_answerer(model.stream_.answerer), "schema": schema}
+        return {"answerer": model._stored_answerer(model.stream.answerer), "schema": schema}
 
     def _answer_number(self, schema: Any) -> int:
         """Return the number of what answers now for rows of this schema."""
         number = self._questions.add_answer(self._answer_content(schema))
-        self._answerers[number] = self._model.stream_.answerer
+        self._answerers[number] = self._model.stream.answerer
         return number
 
     def label(self, keys: Any, y: Any, *, key: str | None = None) -> Self:
@@ -510,7 +510,7 @@ class Durable:
 
     def _label(self, keys: list[Key], y: Any, key: str | None) -> None:
         questions = self._questions.get([-1 - place for place in self._waiting_places(keys)])
-        points = points_of(questions, self._model.stream_.width)
+        points = points_of(questions, self._model.stream.width)
         answers = {number: self._questions.answer(number) for number in {each.answer for each in questions}}
         strings = {number: list[str]() for number in answers}
         for question in questions:
@@ -541,7 +541,7 @@ class Durable:
         """Return the losses (2, n) of rows, each under the model that predicted it."""
         ((points, targets, _),) = rows.batches
         losses, of = np.empty((2, len(points))), np.array([question.answer for question in questions])
-        problem = rows.problem or self._model.stream_.problem
+        problem = rows.problem or self._model.stream.problem
         for number, content in answers.items():
             if number not in self._answerers:
                 with intact(self.path):
@@ -650,7 +650,7 @@ class Durable:
             else:
                 first()
                 self._write_state()
-                self._log(self._model.stream_.current.changes)
+                self._log(self._model.stream.current.changes)
             if keys:
                 self._keys.add(keys, range(start, self.next_id))
             self._note(key, source)
@@ -683,7 +683,7 @@ class Durable:
             return None
         self._worker.check()
         rows, is_idle = prepare(), self._worker.is_idle
-        stream, rows = self._model.stream_, rows._replace(batches=list(rows.batches))
+        stream, rows = self._model.stream, rows._replace(batches=list(rows.batches))
         n, encoding = sum(len(points) for points, *_ in rows.batches), getattr(stream.problem, "encoding", None)
         if is_idle:
             self._accepted_id = None
@@ -712,13 +712,13 @@ class Durable:
         self._empty_log()
         n_written = journal.append(self._database, model, batches, rows)
         model._stream = model._applied(rows._replace(batches=batches))
-        n_learned = model.stream_.next_id - before
+        n_learned = model.stream.next_id - before
         if n_written != n_learned:
             raise StoreError(
                 f"{self.path} was to store {n_written:,} rows, and the model has learned {n_learned:,}. The call was "
                 "undone; open the file again."
             )
-        self._log(model.stream_.log)
+        self._log(model.stream.log)
 
     def _change(self, act: Callable[[], object], key: str | None) -> Self:
         """Carry out a call that no rows of the journal can express: write the state."""
@@ -726,7 +726,7 @@ class Durable:
         def change() -> None:
             self._empty_log()
             act()
-            self._log(self._model.stream_.log)
+            self._log(self._model.stream.log)
             self._write_state()
             self._note(key, None)
 
@@ -814,7 +814,7 @@ class Durable:
 
     def _move_history(self) -> None:
         """Have a history on disk live in this file."""
-        stream = self._model.stream_
+        stream = self._model.stream
         history = stream.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
             self._model._stream = replace(stream, history=history.moved_to(self._database))
