@@ -667,6 +667,8 @@ class Durable:
     def flush(self) -> Self:
         """Wait until the worker has learned all rows; raise its error if it could not."""
         with self._lock:
+            if not self._worker.is_idle:
+                self._database.check_process()  # a fork has no worker to wait for
             self._worker.flush()
             self._accepted_id = None
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import partial
 
@@ -161,6 +162,20 @@ def test_an_error_of_the_worker_is_raised_by_the_next_call_and_no_row_is_lost(du
         durable.flush()
     gate.error = None
     assert durable.learn_one(X[stop], Y[stop]).flush().n_seen_ == stop + 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
+def test_a_fork_waits_for_no_worker(durable, gate):
+    learn_until_it_fits(durable, gate)
+    child = os.fork()
+    if not child:
+        try:
+            durable.flush()
+        except StoreError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    gate.opening.set()
 
 
 def test_a_worker_logs_no_changes(tmp_path):
