@@ -67,4 +67,4 @@ if __name__ == "__main__":
             model, X, y = run(p, coreset=coreset)
             every = LpRegressor(p).fit(X, y)
             ratio = loss_for(p)(model.model_, X, y).sum() / loss_for(p)(every, X, y).sum()
-            print(f"p = {p}: {type(model.stream_.view().sketch).__name__:13} loss {ratio:.4f} of that of all rows")
+            print(f"p = {p}: {type(model.stream.view().sketch).__name__:13} loss {ratio:.4f} of that of all rows")

@@ -226,7 +226,7 @@ def _bytes_of(content: object, subject: Any) -> bytes:
     except TypeError:
         twin = copy.deepcopy(subject)
         if not isinstance(twin, CoresetBuilder):
-            stream = twin.stream_  # seconds differ from run to run
+            stream = twin.stream  # seconds differ from run to run
             twin._stream = stream.map(lambda state: replace(state, timings=Timings()))
         return pickle.dumps(twin)
 
@@ -284,7 +284,7 @@ def assert_same(one: Any, other: Any, rows: Any) -> None:
     assert one.regret_ == other.regret_, "the regret differs"
     assert one.metrics_ == other.metrics_, "the averages of all rows differ"
     assert one.recent_metrics_ == other.recent_metrics_, "the averages of the last rows differ"
-    few = one.stream_.performance().handful, other.stream_.performance().handful
+    few = one.stream.performance().handful, other.stream.performance().handful
     assert few[0] == few[1], "the rows with most of the loss differ"
     mine, theirs = output(one, rows), output(other, rows)
     assert np.array_equal(mine, theirs) if mine is not None else theirs is None, "the predictions differ"
@@ -392,7 +392,7 @@ def read(subject: Any) -> None:
     assert not any(array.flags.writeable for array in arrays if array is not None), "a coreset can be written into"
     assert (np.diff(coreset.ids) > 0).all(), "ids are not in order"
     if not isinstance(subject, CoresetBuilder):
-        assert subject.regret_.rows == subject.n_seen_ - subject.stream_.view().current.unscored.rows
+        assert subject.regret_.rows == subject.n_seen_ - subject.stream.view().current.unscored.rows
         assert subject.n_changes_ == len(subject.changes_)
         subject.changes_.clear()
 
@@ -901,7 +901,7 @@ def failing_on_call(fit: Callable[..., Any], number: int, exception: type[BaseEx
 
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
     """Make the solver of this model raise in one of the next calls."""
-    problem = type(model.stream_.problem)
+    problem = type(model.stream.problem)
     return patch.object(problem, "fit", failing_on_call(problem.fit, number, exception))
 
 

@@ -191,7 +191,7 @@ class Durable:
         self._answerers: dict[int, Any] = {}
         """Models that predicted pending rows, by number, as far as they are in memory."""
 
-        self._worker = Worker(self._learn_waiting) if worker else None
+        self._worker, self._uses_worker = Worker(self._learn_waiting), worker
         self._accepted: PreparedRows | None = None
         """Rows of the present call that the worker is to learn once they are committed."""
 
@@ -232,7 +232,7 @@ class Durable:
             model._check_same_settings(found)
         try:
             with nullcontext() if refit or model is not None else without_fitting():
-                replayed = journal.replay(self._database, found)
+                replayed, unlearned = journal.replay(self._database, found)
         except FitNeededError as error:
             rows = self._database.meta["journal_rows"]
             raise StoreError(
@@ -240,6 +240,11 @@ class Durable:
                 "as in Durable(path, BatchToOnline(...)), or refit=True."
             ) from error
         self._model = found
+        if unlearned:
+            self._worker.waiting.extend(
+                PreparedRows([batch], answers=late[0] if late else None) for batch, *late in unlearned
+            )
+            self._accepted_id = self._next_id() + sum(len(batch[0]) for batch, *_ in unlearned)
         self.reopened = Reopened(replayed, self._session.was_closed, self._session.lost)
         self._move_history()
 
@@ -249,7 +254,7 @@ class Durable:
         self._settings = self._model._inner_settings()
         is_fitted = "_stream" in vars(self._model)
         if log_changes and not journal.logs_changes(self._database):
-            events = self._model.stream_.current.changes if is_fitted else ()
+            events = self._model.stream.current.changes if is_fitted else ()
             self._carry_out(lambda: journal.start_change_log(self._database, events), counts=False)
         if is_fitted and not self._database.meta.get("parts"):
             self._carry_out(self._write_state)
@@ -406,7 +411,7 @@ class Durable:
         for number in self._questions.answers():
             schema = self._questions.answer(number)["schema"]
             self._questions.replace_answer(number, self._answer_content(schema))
-            self._answerers[number] = self._model.stream_.answerer
+            self._answerers[number] = self._model.stream.answerer
 
     # -- late targets ---------------------------------------------------------------------------------
 
@@ -459,7 +464,7 @@ class Durable:
 
     def _fix_columns(self) -> None:
         """Keep the features of a table as they are now: pending rows are stored as these features."""
-        columns = self._model.stream_.columns
+        columns = self._model.stream.columns
         if columns is not None and not columns.is_final:
 
             def fix() -> None:
@@ -470,12 +475,12 @@ class Durable:
 
     def _answer_content(self, schema: Any) -> dict[str, Any]:
         model = self._model
-        return {"answerer": model._stored_answerer(model.stream_.answerer), "schema": schema}
+        return {"answerer": model._stored_answerer(model.stream.answerer), "schema": schema}
 
     def _answer_number(self, schema: Any) -> int:
         """Return the number of what answers now for rows of this schema."""
         number = self._questions.add_answer(self._answer_content(schema))
-        self._answerers[number] = self._model.stream_.answerer
+        self._answerers[number] = self._model.stream.answerer
         return number
 
     def label(self, keys: Any, y: Any, *, key: str | None = None) -> Self:
@@ -505,7 +510,7 @@ class Durable:
 
     def _label(self, keys: list[Key], y: Any, key: str | None) -> None:
         questions = self._questions.get([-1 - place for place in self._waiting_places(keys)])
-        points = points_of(questions, self._model.stream_.width)
+        points = points_of(questions, self._model.stream.width)
         answers = {number: self._questions.answer(number) for number in {each.answer for each in questions}}
         strings = {number: list[str]() for number in answers}
         for question in questions:
@@ -536,7 +541,7 @@ class Durable:
         """Return the losses (2, n) of rows, each under the model that predicted it."""
         ((points, targets, _),) = rows.batches
         losses, of = np.empty((2, len(points))), np.array([question.answer for question in questions])
-        problem = rows.problem or self._model.stream_.problem
+        problem = rows.problem or self._model.stream.problem
         for number, content in answers.items():
             if number not in self._answerers:
                 with intact(self.path):
@@ -645,7 +650,7 @@ class Durable:
             else:
                 first()
                 self._write_state()
-                self._log(self._model.stream_.current.changes)
+                self._log(self._model.stream.current.changes)
             if keys:
                 self._keys.add(keys, range(start, self.next_id))
             self._note(key, source)
@@ -662,9 +667,10 @@ class Durable:
     def flush(self) -> Self:
         """Wait until the worker has learned all rows; raise its error if it could not."""
         with self._lock:
-            if self._worker is not None:
-                self._worker.flush()
-                self._accepted_id = None
+            if not self._worker.is_idle:
+                self._database.check_process()  # a fork has no worker to wait for
+            self._worker.flush()
+            self._accepted_id = None
         return self
 
     def _prepared_for_worker(self, prepare: Callable[[], PreparedRows]) -> PreparedRows | None:
@@ -673,11 +679,13 @@ class Durable:
         Rows that complete no segment are learned in less time than they take to wait. Rows that change the problem, as
         those with new labels do, or that a history on disk gets are learned now.
         """
-        if self._worker is None or self._in_batch or not self._database.meta.get("parts"):
+        if not self._uses_worker or self._in_batch or not self._database.meta.get("parts"):
+            if not self._worker.is_idle:
+                self.flush()
             return None
         self._worker.check()
         rows, is_idle = prepare(), self._worker.is_idle
-        stream, rows = self._model.stream_, rows._replace(batches=list(rows.batches))
+        stream, rows = self._model.stream, rows._replace(batches=list(rows.batches))
         n, encoding = sum(len(points) for points, *_ in rows.batches), getattr(stream.problem, "encoding", None)
         if is_idle:
             self._accepted_id = None
@@ -706,13 +714,13 @@ class Durable:
         self._empty_log()
         n_written = journal.append(self._database, model, batches, rows)
         model._stream = model._applied(rows._replace(batches=batches))
-        n_learned = model.stream_.next_id - before
+        n_learned = model.stream.next_id - before
         if n_written != n_learned:
             raise StoreError(
                 f"{self.path} was to store {n_written:,} rows, and the model has learned {n_learned:,}. The call was "
                 "undone; open the file again."
             )
-        self._log(model.stream_.log)
+        self._log(model.stream.log)
 
     def _change(self, act: Callable[[], object], key: str | None) -> Self:
         """Carry out a call that no rows of the journal can express: write the state."""
@@ -720,7 +728,7 @@ class Durable:
         def change() -> None:
             self._empty_log()
             act()
-            self._log(self._model.stream_.log)
+            self._log(self._model.stream.log)
             self._write_state()
             self._note(key, None)
 
@@ -775,7 +783,7 @@ class Durable:
             self._database.meta["next_id"] = self._next_id()
 
         before, calls = (dict(vars(self._model)), dict(self._answerers)), self._session.n_calls
-        is_busy = self._worker is not None and not self._worker.is_idle  # the call then leaves the model as it is
+        is_busy = not self._worker.is_idle  # the call then leaves the model as it is
         acting, accepted_id = self._acting, self._accepted_id
         try:
             self._acting = get_ident()
@@ -788,7 +796,7 @@ class Durable:
             raise
         finally:
             self._acting = acting
-            if self._worker is not None and self._accepted is not None:
+            if self._accepted is not None:
                 rows, self._accepted = self._accepted, None
                 self._worker.put(rows)
 
@@ -808,7 +816,7 @@ class Durable:
 
     def _move_history(self) -> None:
         """Have a history on disk live in this file."""
-        stream = self._model.stream_
+        stream = self._model.stream
         history = stream.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
             self._model._stream = replace(stream, history=history.moved_to(self._database))
@@ -825,6 +833,11 @@ class Durable:
     def _write_state(self) -> None:
         self._move_history()
         model_file.write_state(self._database, self.model._state() | self.model._fitted_state())
+        waiting = list(self._worker.waiting)
+        for rows in waiting:
+            journal.append(self._database, self._model, list(rows.batches), rows)
+        if waiting or "unlearned" in self._database.meta:
+            self._database.meta["unlearned"] = len(waiting)
 
     def _checkpoint_if_due(self) -> None:
         """Write the state before the rows of a call come: if that fails, the rows are not learned twice."""
@@ -842,11 +855,11 @@ class Durable:
     def close(self) -> None:
         """Write the state if rows came since the last, and let others open the file. A second call does nothing."""
         with self._lock:
-            with suppress(Exception):  # the rows are in the journal
+            with suppress(Exception):  # rows that cannot be learned stay in the journal
                 self.flush()
             if not self._session.poison and not self._session.was_closed and self._database.meta.get("journal"):
                 try:
-                    self.checkpoint()
+                    self._carry_out(self._write_state, counts=False)
                 except Exception as error:  # the rows are in the journal
                     self.checkpoint_error = error
             self._session.close()

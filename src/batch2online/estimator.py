@@ -121,7 +121,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _accuracy(self, scale: float) -> float:
         """Return the accuracy of the coreset of the rows seen; with "auto" ``scale`` over the root of their number."""
-        rows = self.stream_.view().sketch.totals.effective_rows
+        rows = self.stream.view().sketch.totals.effective_rows
         return adaptive_epsilon(rows, scale) if self.epsilon == "auto" else float(self.epsilon)
 
     def _check_choice(self, parameter: str, *choices: str) -> None:
@@ -185,7 +185,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh._stream = fresh._with_final_columns()
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-        fresh._stream = fresh.stream_.refit("fit")
+        fresh._stream = fresh.stream.refit("fit")
         fresh._finish_fit(X)
         return self._replace_state(fresh)
 
@@ -521,7 +521,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_settings()
         with self._stream.lock:
             self._check_mergeable(other)
-            self._stream = self._merged(self._fixed(), other.stream_)
+            self._stream = self._merged(self._fixed(), other.stream)
             self._stream.tidy()
         return self
 
@@ -536,13 +536,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             own, others = getattr(self, name), getattr(other, name)
             if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
-        own, others = (e.stream_.columns and e.stream_.columns.preparation for e in (self, other))
+        own, others = (e.stream.columns and e.stream.columns.preparation for e in (self, other))
         if own != others:
             raise ValueError(
                 "Can only merge estimators that encode their columns alike: call new_shard of one that has learned the "
                 "first rows."
             )
-        if self._stream.flat_targets != other.stream_.flat_targets:
+        if self._stream.flat_targets != other.stream.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
@@ -873,7 +873,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- fitted attributes -----------------------------------------------------------------------------------
 
     @property
-    def stream_(self) -> Stream:
+    def stream(self) -> Stream:
         """What was learned, a value: see ``docs/architecture.md``."""
         return self._check_fitted()
 
@@ -911,7 +911,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def change_reasons_(self) -> list[str]:
         """Each change in words: why the model was replaced, which inputs and predictions moved, and what it gained."""
         names = getattr(self, "feature_names_in_", None)
-        return [explained(event, names=names, labels=self.stream_.problem.labels) for event in self.changes_]
+        return [explained(event, names=names, labels=self.stream.problem.labels) for event in self.changes_]
 
     @property
     def timings_(self) -> Timings:
@@ -944,7 +944,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Rows are not decayed here, not even with ``half_life`` or ``window``; averages over the last rows are
         ``recent_metrics_``. Empty if no row was scored.
         """
-        return self.stream_.performance().metrics()
+        return self.stream.performance().metrics()
 
     @property
     def baseline_metrics_(self) -> Metrics:
@@ -953,7 +953,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         It is the mean of the targets so far, or the most frequent class and the shares of classes before each segment
         of rows; for clusters, the seeds of k-means++ on the coreset. Empty where there is none.
         """
-        return self.stream_.performance().baseline_metrics()
+        return self.stream.performance().baseline_metrics()
 
     @property
     def window_metrics_(self) -> list[dict[str, Any]]:
@@ -962,7 +962,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Each is a dictionary of ``stop``, the row count at which the window ends, ``rows``, ``metrics`` and
         ``baseline``. Each row was predicted before it was learned, and counts with its given weight.
         """
-        return self.stream_.performance().window_metrics()
+        return self.stream.performance().window_metrics()
 
     @property
     def recent_metrics_(self) -> Metrics:
@@ -970,7 +970,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
-        return self.stream_.performance().recent_metrics()
+        return self.stream.performance().recent_metrics()
 
     def headline(self, target: str | None = None, *, scale: float = 1.0, unit: str = "") -> words.Headline:
         """Return quality, distance to the best possible fit, changes and order in one line.

@@ -92,7 +92,7 @@ class Headline:
 
 def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
     """Return the headline of an online estimator, with the name of its target where it has one."""
-    regret, order, stream = model.regret_, model.order_, model.stream_
+    regret, order, stream = model.regret_, model.order_, model.stream
     problem, performance = stream.problem, stream.performance()
     averages, recent = performance.averages, performance.recent
     quality = {} if averages is None else model.metrics_ | problem.further_metrics(stream.snapshot(), stream.model)
@@ -125,7 +125,7 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
 
 def verdict(model: Any, quality: Metrics, beside: Metrics) -> str:
     """Return in words whether the model is better than its baseline, and by how much."""
-    stream = model.stream_
+    stream = model.stream
     baseline, problem = stream.performance().baseline, stream.problem
     if isinstance(baseline, ClassBaseline):
         errors = _error_rate(quality), _error_rate(beside)
@@ -222,7 +222,7 @@ def best_of(model: Any) -> str:
     """Return the best model that the loss is compared with, in words."""
     if getattr(model.regret_, "out_of_sample", False):
         return "model in hindsight, out of sample"
-    name: str = model.stream_.problem.best_model
+    name: str = model.stream.problem.best_model
     return name
 
 

@@ -196,7 +196,7 @@ def test_a_saved_model_goes_on_bit_for_bit(name, tmp_path):
     assert np.array_equal(model_of(resumed), model_of(whole))
     assert resumed.epsilon_ == whole.epsilon_ == adaptive_epsilon(24_000, 10 if "clustering" in name else 2)
     if name in ("regression", "low rank"):
-        known = [model.stream_.view().sketch._candidates() for model in (resumed, whole)]
+        known = [model.stream.view().sketch._candidates() for model in (resumed, whole)]
         one, other = ({i: limit for i, limit in zip(c.rows.ids, c.limits, strict=True) if limit < 1} for c in known)
         shared = one.keys() & other.keys()
         assert len(shared) > 300
@@ -265,7 +265,7 @@ def test_with_decay_epsilon_stops_falling(name, settings):
     assert late == pytest.approx(early, rel=0.15)
     assert late > 1.9 * adaptive_epsilon(14_000)
     if "half_life" in settings and name == "regression":
-        sketch = model.stream_.view().sketch
+        sketch = model.stream.view().sketch
         assert sketch.totals.effective_rows < 3_000
         assert sketch._current_constant < adaptive_constant(WIDTH + 2, 3_000)
 

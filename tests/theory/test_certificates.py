@@ -428,7 +428,7 @@ def test_a_coreset_that_holds_all_rows_by_chance_is_a_sample():
         if len(model.coreset_) == 4:
             break
     assert model.coreset_.weights.max() > 1
-    assert certificates._distortion(model.stream_.view()) == pytest.approx(1 / (1 - EPSILON))
+    assert certificates._distortion(model.stream.view()) == pytest.approx(1 / (1 - EPSILON))
 
 
 @pytest.mark.parametrize(

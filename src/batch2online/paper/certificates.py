@@ -127,7 +127,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     >>> promise.is_vacuous, promise.holds
     (True, True)
     """
-    engine = model.stream_.view()
+    engine = model.stream.view()
     given = engine.problem.loss_bound if loss_bound is None else loss_bound
     largest = _largest_loss(engine)
     bound = float(largest if given is None else given)

@@ -13,7 +13,7 @@ from batch2online.schema import Weight, require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.sketches.spans import Spans
+from batch2online.sketches.summed import Summed
 from batch2online.theory.bounds import leverage_sensitivity
 
 
@@ -28,9 +28,6 @@ class TotalWeight(Statistics):
         new = TotalWeight(float(self.total + rows.weights.sum()))
         return new, new.scores(rows)
 
-    def emptied(self) -> TotalWeight:
-        return TotalWeight(0.0)
-
     def scaled(self, factor: float) -> TotalWeight:
         return TotalWeight(self.total * factor)
 
@@ -44,7 +41,7 @@ class TotalWeight(Statistics):
 
 
 @storable
-@stores(statistics=Spans)
+@stores(statistics=Summed)
 class UniformSketch(AntitoneSketch):
     """The weight of all rows, and candidates of equal score."""
 
@@ -52,12 +49,12 @@ class UniformSketch(AntitoneSketch):
     _patience = 0.5  # scores are at hand
 
     def validate(self) -> None:
-        require_equal("statistics", type(self.statistics.open), TotalWeight)
+        require_equal("statistics", type(self.statistics.sums), TotalWeight)
         total, n_rows = self.statistics.total.total, self.totals.n_rows
         require((total > 0) == (n_rows > 0), f"statistics: found a weight of {total} for {n_rows} rows")
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
-        return Spans.of(TotalWeight(0.0)), 1, 1
+        return Summed(TotalWeight(0.0)), 1, 1
 
     def sensitivity(self, n: int) -> float:
         settings = self.settings

@@ -46,9 +46,12 @@ def append(database: Database, model: Any, batches: list[Batch], prepared: Any) 
     return len(points)
 
 
-def replay(database: Database, model: Any) -> int:
-    """Learn the rows since the state again; return their number."""
-    total = 0
+def replay(database: Database, model: Any) -> tuple[int, list[tuple[Any, ...]]]:
+    """Learn the rows since the state again; return their number, and the batches that a worker could not learn.
+
+    Those are the last ones of the journal, each with earlier answers for its rows if there are any.
+    """
+    total, learned, unlearned = 0, 0, list[tuple[Any, ...]]()
     stored = database.select("SELECT number FROM journal ORDER BY number")
     if [number for (number,) in stored] != list(range(database.meta.get("journal", 0))):
         raise StoreCorrupted(f"{database.path} has lost rows: found {len(stored)} of {database.meta['journal']} calls.")
@@ -56,16 +59,20 @@ def replay(database: Database, model: Any) -> int:
         statement = "SELECT shape, entry, content, crc FROM journal WHERE number = ?"
         ((shape, entry, content, crc),) = database.select(statement, (number,))
         points, targets, weights, *late = unpacked(_row_place(number, entry), shape, content, crc)
+        batch = points, targets, weights if len(weights) else ones(len(points))
+        total += len(points)
+        if number >= len(stored) - database.meta.get("unlearned", 0):
+            unlearned.append((batch, *late))
+            continue
         try:
-            batch = points, targets, weights if len(weights) else ones(len(points))
             model._replay(batch, json.loads(entry), *late)
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             why = f"the rows of call {number} cannot be learned again: {error}"
             raise StoreCorrupted(f"{database.path} is damaged: {why}") from error
-        total += len(points)
+        learned += len(points)
     if total != database.meta.get("journal_rows", 0):
         raise StoreCorrupted(f"{database.path} has lost rows: found {total} of {database.meta['journal_rows']}.")
-    return total
+    return learned, unlearned
 
 
 def _row_place(number: int, entry: str) -> str:

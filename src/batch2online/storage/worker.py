@@ -53,19 +53,19 @@ class Worker:
 
     def __init__(self, learn: Callable[[Any], None]) -> None:
         self._learn = learn
-        self._waiting: deque[Any] = deque()
+        self.waiting: deque[Any] = deque()
         self._changed, self._is_running = Condition(), False
         self._error: BaseException | None = None
 
     @property
     def is_idle(self) -> bool:
         """Whether no rows wait, and none are being learned."""
-        return not self._waiting
+        return not self.waiting
 
     def put(self, rows: Any) -> None:
         """Let rows be learned after those that wait."""
         with self._changed:
-            self._waiting.append(rows)
+            self.waiting.append(rows)
             self._start()
 
     def check(self) -> None:
@@ -85,17 +85,17 @@ class Worker:
         self.check()
 
     def _start(self) -> None:
-        if self._waiting and not self._is_running and self._error is None:
+        if self.waiting and not self._is_running and self._error is None:
             self._is_running = True
             start_new_thread(self._run, ())
 
     def _run(self) -> None:
         error = None
         with _interval.shortened():
-            while self._waiting and error is None:
+            while self.waiting and error is None:
                 try:
-                    self._learn(self._waiting[0])
-                    self._waiting.popleft()
+                    self._learn(self.waiting[0])
+                    self.waiting.popleft()
                 except BaseException as raised:  # the next call raises it
                     error = raised
         with self._changed:

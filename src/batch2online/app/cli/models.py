@@ -43,7 +43,7 @@ def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = (
     if not found.is_file():
         raise DataError(f"{path} is neither a model nor a folder with a model.b2o.")
     model = _loaded(found, estimator, sets, trust)
-    if model.stream_.columns is not None:
+    if model.stream.columns is not None:
         return _of_table(model)
     return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
 

@@ -130,14 +130,14 @@ def run_context(model: Any, result: dict[str, Any], run_time: RunTime | None = N
 
 def described(context: ReportContext, event: ChangeEvent) -> str:
     """Return the reason of a change, and which inputs and predictions it moved, in the units of the columns."""
-    labels = getattr(context.model.stream_.view().problem, "labels", {})
+    labels = getattr(context.model.stream.view().problem, "labels", {})
     unit = context.units.get(str(context.target), "")
     return explained(event, reason(event), names=context.names, labels=labels, scales=context.scales, unit=unit)
 
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     """Return the coreset with its numeric columns alone, missing values filled by the mean, and their positions."""
-    now = model.stream_.view()
+    now = model.stream.view()
     encoding = getattr(now.problem, "encoding", None)
     if encoding is None or encoding.schema is None:
         return model.coreset_, list(range(now.width))

@@ -42,7 +42,7 @@ class PredictedRows(NamedTuple):
 def predicted_coreset(model: Any) -> PredictedRows:
     """Return the coreset with predictions of the current model."""
     coreset = model.coreset_
-    values = model._predictor_loss().mean(model.stream_.view().model.predictors(coreset.points))
+    values = model._predictor_loss().mean(model.stream.view().model.predictors(coreset.points))
     order = np.argsort(values, kind="stable")
     return PredictedRows(values[order], np.asarray(coreset.targets).reshape(-1)[order], coreset.weights[order])
 
@@ -79,7 +79,7 @@ def sections(context: ReportContext) -> list[Section]:
 def _residuals(context: ReportContext) -> Iterator[Section]:
     """Yield residuals, and means or coverage by bins; nothing for least squares."""
     model = context.model
-    if not isinstance(model.stream_.view().problem, LinearLossProblem) or len(model.coreset_) < N_BINS:
+    if not isinstance(model.stream.view().problem, LinearLossProblem) or len(model.coreset_) < N_BINS:
         return
     rows, target = predicted_coreset(model), context.target or "the target"
     lead = (
@@ -164,7 +164,7 @@ def interval_widths(model: Any) -> FloatArray | None:
 
     Intervals are those of least squares on all rows, widened by the distance of the current model from it.
     """
-    now = model.stream_.view()
+    now = model.stream.view()
     if not isinstance(now.problem, LeastSquares) or not now.has_model or now.problem != LeastSquares(now.problem.exact):
         return None
     best = least_squares(now.sketch.moments).coefficients[0]

@@ -23,7 +23,7 @@ MAX_FEATURES, STEPS = 3, 15
 
 def sections(context: ReportContext) -> list[Section]:
     """Return the importance of each feature, and the partial dependence on the most important ones."""
-    now = context.model.stream_.view()
+    now = context.model.stream.view()
     if now.model is None:
         return []
     coreset = now.coreset()

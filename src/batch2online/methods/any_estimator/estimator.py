@@ -620,7 +620,7 @@ class BatchToOnline(Labelled):
         params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
-            stream = estimator.stream_
+            stream = estimator.stream
             problem = estimator._new_problem(stream.sketch.settings)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))

@@ -122,7 +122,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     @property
     def baseline_metrics_(self) -> Metrics:
         """Mean distance of rows to seeds of k-means++ alone, a mean over several seedings, measured on the coreset."""
-        now = self.stream_
+        now = self.stream
         if not now.has_model or not len(now.coreset()):
             return {}
         return {MEAN_DISTANCE: now.problem.seeding(now.snapshot())[0]}

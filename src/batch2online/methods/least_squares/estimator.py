@@ -301,7 +301,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     @classmethod
     def _assembled(cls, state: dict[str, Any]) -> Self:
         estimator = super()._assembled(state)
-        problem: Any = estimator.stream_.problem
+        problem: Any = estimator.stream.problem
         from batch2online.methods.linear_losses.problem import LinearLossProblem
 
         expected = LeastSquares if estimator._is_plain else LinearLossProblem

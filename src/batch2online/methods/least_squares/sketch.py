@@ -14,7 +14,7 @@ from batch2online.schema import require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.sketches.spans import Spans, check_rows
+from batch2online.sketches.summed import Summed
 from batch2online.theory.bounds import leverage_sensitivity, running_minimum_sensitivity
 
 
@@ -28,10 +28,6 @@ class LeverageStatistics(Statistics):
     moments: Moments | FewRows
     with_targets: bool
     columns: tuple[int, ...] | None = None
-
-    def emptied(self) -> LeverageStatistics:
-        known = self.moments
-        return replace(self, moments=FewRows.none(known.width, known.n_targets, known.intercept))
 
     def grown(self, rows: Rows) -> LeverageStatistics:
         return replace(self, moments=self.moments.add(self.read(rows)))
@@ -77,7 +73,7 @@ class LeverageStatistics(Statistics):
 
 
 @storable
-@stores(statistics=Spans, intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
+@stores(statistics=Summed, intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
 class LeverageSketch(AntitoneSketch):
     """Moments of the rows, and candidates by their leverage; see :class:`Leverage`.
 
@@ -98,20 +94,19 @@ class LeverageSketch(AntitoneSketch):
         is_within = columns is None or all(0 <= column < width for column in columns)
         require(is_within, f"columns: found {columns}, expected less than {width}")
         expected = (width if columns is None else len(columns), n_targets, self.intercept)
-        for span in self.statistics.spans:
-            require_equal("statistics", type(span.statistics), LeverageStatistics)
-            own, moments = span.statistics, span.statistics.moments
-            require_equal("shape of moments", (moments.width, moments.n_targets, moments.intercept), expected)
-            settings = (columns, self.score_targets)
-            require_equal("columns of statistics", (own.columns, own.with_targets), settings)
-        check_rows(sum(span.statistics.moments.rows for span in self.statistics.spans), self.totals.n_rows)
+        require_equal("statistics", type(self.statistics.sums), LeverageStatistics)
+        own, moments = self.statistics.sums, self.statistics.sums.moments
+        require_equal("shape of moments", (moments.width, moments.n_targets, moments.intercept), expected)
+        settings = (columns, self.score_targets)
+        require_equal("columns of statistics", (own.columns, own.with_targets), settings)
+        require_equal("rows of moments", moments.rows, self.totals.n_rows)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         width, n_targets = self.settings.shape
         width = width if self.columns is None else len(self.columns)
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
         moments = FewRows.none(width, n_targets, self.intercept)
-        return Spans.of(LeverageStatistics(moments, self.score_targets, self.columns)), columns, columns
+        return Summed(LeverageStatistics(moments, self.score_targets, self.columns)), columns, columns
 
     @property
     def moments(self) -> Moments:

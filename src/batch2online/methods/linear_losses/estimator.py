@@ -353,7 +353,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
             check_value("class_weight", given, list[tuple[bool | int | float | str, float]])
         params["class_weight"] = given if is_plain else dict(given)
         estimator = cls._assembled(state | {"params": params})
-        problem: Any = estimator.stream_.problem
+        problem: Any = estimator.stream.problem
         known = replace(problem, labels=estimator._checked_labels(state["labels"]))
-        estimator._stream = estimator.stream_.append([], known)
+        estimator._stream = estimator.stream.append([], known)
         return estimator

@@ -237,10 +237,6 @@ class RidgeMoments:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return empty._first(rows)
 
-    def emptied(self) -> RidgeMoments:
-        """Return the moments of no rows."""
-        return RidgeMoments.empty(self.width, self.rank, self.intercept)
-
     # -- adding -----------------------------------------------------------------------------------
 
     def grown(self, rows: Rows) -> RidgeMoments:

@@ -11,12 +11,12 @@ from batch2online.schema import at_least, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.sketches.spans import Spans, check_rows
+from batch2online.sketches.summed import Summed
 from batch2online.theory.bounds import ridge_leverage_sensitivity, ridge_running_minimum_sensitivity
 
 
 @storable
-@stores(statistics=Spans, rank=Annotated[int, at_least(1)], intercept=bool)
+@stores(statistics=Summed, rank=Annotated[int, at_least(1)], intercept=bool)
 class RidgeLeverageSketch(AntitoneSketch):
     """Moments of the rows, and candidates by their ridge leverage; see :class:`RidgeLeverage`."""
 
@@ -27,15 +27,14 @@ class RidgeLeverageSketch(AntitoneSketch):
     def validate(self) -> None:
         """Require moments of the rows."""
         expected = (self.settings.shape[0], self.intercept, self.rank)
-        for span in self.statistics.spans:
-            require_equal("statistics", type(span.statistics), RidgeMoments)
-            moments = span.statistics
-            require_equal("shape of moments", (moments.width, moments.intercept, moments.rank), expected)
-        check_rows(sum(span.statistics.rows for span in self.statistics.spans), self.totals.n_rows)
+        moments = self.statistics.sums
+        require_equal("statistics", type(moments), RidgeMoments)
+        require_equal("shape of moments", (moments.width, moments.intercept, moments.rank), expected)
+        require_equal("rows of moments", moments.rows, self.totals.n_rows)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         total, dimension = 2 * self.rank + self.intercept, self.rank + self.intercept
-        return Spans.of(RidgeMoments.empty(self.settings.shape[0], self.rank, self.intercept)), total, dimension
+        return Summed(RidgeMoments.empty(self.settings.shape[0], self.rank, self.intercept)), total, dimension
 
     def prepared(self, history: RowSource | None = None) -> Self:
         """Return the sketch with the spectrum of the rows, of the first ones from the rows themselves."""
