@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from batch2online import headline as words
+from batch2online import homes
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
@@ -1298,6 +1299,8 @@ def estimator_from(
     from batch2online.storage.tree import CheckpointError
 
     try:
+        if state["estimator"] not in estimators:
+            homes.import_all()
         cls: Any = estimators[state["estimator"]]
         given = like._own_parameters(state) if like is not None and type(like) is cls else {}
         return cls._from_state(state, trusted=trusted, refit=refit, **given)

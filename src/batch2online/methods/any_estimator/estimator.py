@@ -25,11 +25,10 @@ from batch2online.frames.strings import StringTable, hash_code
 from batch2online.headline import Metrics, classification_quality, regression_quality
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled
-from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
+from batch2online.methods.any_estimator import defaults, fitted_models, input_support, serialization
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
 from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
-from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.memory import parsed_bytes
@@ -153,11 +152,11 @@ class BatchToOnline(Labelled):
     hindsight optimum on all rows if they are kept. Before the first refresh there is no model; the loss of a row is
     then that of the simplest one.
 
-    ``save`` stores the rows that the current model was fitted on and, if skops is installed, the fitted model in its
-    form. ``load`` takes the model if all of its types are known to be harmless or trusted (``trusted=`` of
-    :func:`batch2online.load`), and refuses the file otherwise; with ``refit=True`` it fits the estimator again on the
-    rows. Only scikit-learn's own estimators with plain parameters come back from a file alone; :meth:`restore` takes
-    the rest.
+    ``save`` stores the rows that the current model was fitted on and, if skops is installed, the fitted model.
+    ``load`` fits nothing: it takes the model if skops knows all of its types, as those of most estimators and of
+    LightGBM and XGBoost, or if you trust them (``trusted=`` of :func:`batch2online.load`), and refuses the file
+    otherwise; with ``refit=True`` it fits the estimator again on the rows. Estimators of scikit-learn, LightGBM and
+    XGBoost with plain parameters come back from a file alone; :meth:`restore` takes the rest.
 
     Examples
     --------
@@ -660,13 +659,13 @@ class BatchToOnline(Labelled):
     def _fitted_state(self) -> dict[str, Any]:
         current = self._stream.current.model
         is_nameable = current is not None and "class" in self._inner_settings()
-        return {"fitted": skops_model.dumped(current.model) if is_nameable else None}
+        return {"fitted": fitted_models.dumped(current.model) if is_nameable else None}
 
     def _warn_of_missing(self, stored: dict[str, Any]) -> None:
         """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
         if self._stream.current.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
             return
-        why = "skops cannot hold it" if skops_model.is_installed() else "skops is not installed (batch2online[skops])"
+        why = "skops cannot hold it" if fitted_models.is_installed() else "skops is not installed (batch2online[skops])"
         warnings.warn(
             f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
             f"since {why}: load(path, refit=True) fits it again.",
@@ -676,8 +675,9 @@ class BatchToOnline(Labelled):
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
-        trust, may_fit = Trust.of(trusted), refit or "estimator" in given
-        params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
+        fitted_models.check_trusted(trusted)
+        may_fit = refit or "estimator" in given
+        params = {n: serialization.built(value, n) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator._stream
@@ -685,7 +685,7 @@ class BatchToOnline(Labelled):
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
             estimator._stream = serialization.with_restored_models(
-                stream, state.get("fitted"), trust, may_fit, serialization.checked_orders(state.get("orders"), stream)
+                stream, state.get("fitted"), trusted, may_fit, serialization.checked_orders(state.get("orders"), stream)
             )
         except CheckpointError:
             raise
