@@ -3,16 +3,20 @@
 import asyncio
 import json
 import re
+import threading
 import time
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
-service = pytest.importorskip("app.serve.test_service", reason="needs the extra serve and httpx2")
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("httpx2", reason="needs httpx2")
 
+from sklearn.linear_model import Ridge
 from starlette.requests import ClientDisconnect
 
+from app.serve import test_service as service
 from batch2online import Durable, OnlineRegression
 
 ROWS, SETTINGS = service.ROWS, service.REGRESSION | {"keep_history": True, "background": False}
@@ -25,8 +29,8 @@ def client(tmp_path):
         yield client
 
 
-def figures(client):
-    """The first event of the live page."""
+def figures(client, last=""):
+    """The first event of the live page, after the event of this id, and its id."""
     body = bytearray()
 
     async def receive():
@@ -39,10 +43,11 @@ def figures(client):
 
     scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "scheme": "http"}
     scope |= {"method": "GET", "path": "/events", "raw_path": b"/events", "root_path": "", "query_string": b""}
-    scope |= {"headers": [(b"host", b"127.0.0.1:8000")], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8_000)}
+    headers = [(b"host", b"127.0.0.1:8000"), (b"last-event-id", last.encode())]
+    scope |= {"headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8_000)}
     with suppress(ClientDisconnect):
         client.portal.call(client.app, scope, receive, send)
-    return json.loads(re.search(rb"data: (.*)", body)[1])
+    return json.loads(re.search(rb"data: (.*)", body)[1]) | {"id": re.search(rb"id: (.*)", body)[1].decode()}
 
 
 def exposed(client, name):
@@ -113,6 +118,56 @@ def test_regret_after_as_many_rows_are_forgotten_as_learned(client):
     client.post("/models/price/forget", json={"ids": [0, 1]})
     client.post("/models/price/learn", json=[row | {"y": 50.0} for row in ROWS[:2]])
     assert client.get("/models/price/regret").json()["loss"] > 10 * before["loss"]
+
+
+def test_a_page_that_comes_back_is_sent_each_change_once(client):
+    last, seen = "", []
+    for start, stop in ((0, 150), (150, 151), (151, 400), (400, 1_000)):
+        client.post("/models/price/learn", json=ROWS[start:stop])
+        event = figures(client, last)
+        last, seen = event["id"], seen + event["changes"]
+        assert figures(client, last)["changes"] == []
+    assert seen == client.get("/models/price/changes").json()["changes"]
+    assert len(seen) > 3
+    for change in seen:
+        later = client.get(f"/models/price/changes?since={change['at']}").json()["changes"]
+        assert later == seen[seen.index(change) + 1 :]
+
+
+def test_pending_calls_and_durations_are_those_of_the_clients(client, monkeypatch):
+    """A fit that lasts holds up the calls after it, of which one fails."""
+    go, fit, durations = threading.Event(), Ridge.fit, []
+    monkeypatch.setattr(Ridge, "fit", lambda *given, **named: go.wait(30) and fit(*given, **named))
+    settings = {"estimator": "sklearn.linear_model.Ridge", "background": False}
+    assert client.put("/models/held", json=service.REGRESSION | settings).status_code == 201
+
+    def post(rows):
+        start = time.perf_counter()
+        client.post("/models/held/learn", json=rows)
+        durations.append(time.perf_counter() - start)
+
+    def lag():
+        return float(re.search(r'consumer_lag_rows{model="held"} (.*)', client.get("/metrics").text)[1])
+
+    rows = (ROWS[:300], ROWS[300:310], [row | {"a": "wrong"} for row in ROWS[:2]], ROWS[310:311])
+    threads = [threading.Thread(target=post, args=(each,)) for each in rows]
+    for count, thread in enumerate(threads, 1):
+        thread.start()
+        end = time.monotonic() + 30
+        while lag() < count and time.monotonic() < end:
+            time.sleep(0.01)
+        assert lag() == count
+    time.sleep(0.1)
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert lag() == 0
+    text = client.get("/metrics").text
+    total, count = (
+        float(re.search(rf'refresh_duration_seconds_{name}{{model="held"}} (.*)', text)[1]) for name in ("sum", "count")
+    )
+    assert 1 <= count <= 3
+    assert 0.1 < total <= sum(durations)
 
 
 def test_rows_a_second_are_those_of_the_last_ten_seconds(client, monkeypatch):
