@@ -71,7 +71,7 @@ def load(path: str | PathLike[str], *, trusted: Trusted = None, refit: bool = Fa
         The file.
     trusted : None, True or list of str
         Only for :class:`BatchToOnline`: full names of types that the fitted model in the file may contain, in addition
-        to those that skops knows; True accepts all types. The error message of a refused file names the missing types.
+        to those known to be safe; True accepts all types. The error message of a refused file names the missing types.
     refit : bool, default False
         Only for :class:`BatchToOnline`: if the file holds no usable fitted model, refit the estimator on the rows of
         the file. The time depends on the parameters of the estimator. By default such a file is refused.

@@ -1128,9 +1128,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the estimator to one file, atomically; :func:`batch2online.load` returns it.
 
-        Of a :class:`BatchToOnline`, the file holds the rows that the current model was fitted on and, with the extra
-        ``skops``, the fitted model. A warning says when it lacks the model: ``load(path, refit=True)`` then fits it
-        again.
+        Of a :class:`BatchToOnline`, the file holds the fitted model and the rows that it was fitted on. A warning says
+        when it lacks the model: ``load(path, refit=True)`` then fits it again.
         """
         self._check_fitted()
         self._check_settings()

@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pandas as pd
-import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 
@@ -43,7 +42,6 @@ for name in json.loads(sys.argv[2]):
 
 
 def test_any_file_is_opened_where_no_estimator_was_imported(tmp_path):
-    pytest.importorskip("skops.io")
     for name, (make, rows, targets) in MODELS.items():
         with Durable(tmp_path / name, make(random_state=0)) as durable:
             durable.partial_fit(rows, targets)

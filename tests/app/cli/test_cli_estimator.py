@@ -108,7 +108,6 @@ def test_a_python_file_with_a_model(rows, tmp_path, capsys):
     ("estimator", "needs_trust"), [("tree.DecisionTreeRegressor", False), ("neighbors.KNeighborsRegressor", True)]
 )
 def test_a_file_predicts_with_the_fitted_model(estimator, needs_trust, rows, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("skops")
     words = ["--task", "regression", "--target", "y", "--exclude", "kind", "--estimator", f"sklearn.{estimator}"]
     said("run", rows, *words, "--out", tmp_path, capsys=capsys)
     monkeypatch.setattr(EstimatorProblem, "fit_on", None)

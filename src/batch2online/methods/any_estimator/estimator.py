@@ -152,11 +152,11 @@ class BatchToOnline(Labelled):
     hindsight optimum on all rows if they are kept. Before the first refresh there is no model; the loss of a row is
     then that of the simplest one.
 
-    ``save`` stores the rows that the current model was fitted on and, if skops is installed, the fitted model.
-    ``load`` fits nothing: it takes the model if skops knows all of its types, as those of most estimators and of
-    LightGBM and XGBoost, or if you trust them (``trusted=`` of :func:`batch2online.load`), and refuses the file
-    otherwise; with ``refit=True`` it fits the estimator again on the rows. Estimators of scikit-learn, LightGBM and
-    XGBoost with plain parameters come back from a file alone; :meth:`restore` takes the rest.
+    ``save`` stores the current model and the rows that it was fitted on, without pickle. ``load`` fits nothing: it
+    takes the model if its types are known to be safe, as those of most estimators of scikit-learn, LightGBM and XGBoost
+    are, or if you trust them (``trusted=`` of :func:`batch2online.load`), and refuses the file otherwise; with
+    ``refit=True`` it fits the estimator again on the rows. Estimators of these packages with plain parameters come back
+    from a file alone; :meth:`restore` takes the rest.
 
     Examples
     --------
@@ -665,10 +665,9 @@ class BatchToOnline(Labelled):
         """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
         if self._stream.current.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
             return
-        why = "skops cannot hold it" if fitted_models.is_installed() else "skops is not installed (batch2online[skops])"
         warnings.warn(
             f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
-            f"since {why}: load(path, refit=True) fits it again.",
+            "which has parts that no file can hold: load(path, refit=True) fits it again.",
             UserWarning,
             stacklevel=3,
         )

@@ -1,9 +1,9 @@
-"""Fitted models in files, without pickle: the form of skops, and boosters in the texts of their own libraries.
+"""Fitted models in files, without pickle: a table of plain data, and boosters in the texts of their own libraries.
 
-skops names the types in a file before it makes anything; those beyond its own list must be trusted by the caller.
-It checks types and no numbers, and compiled code believes the numbers of a fitted model: an index that was forged
-reads anywhere in memory. So objects of compiled code are stored as plain data (:data:`_PACKINGS`), and indices and
-shapes are checked here before anybody predicts.
+Each object of a model is one entry of the table, made of the entries before it. A file names the types of its objects;
+those that are no public estimators and not known to be safe must be trusted by the caller. Compiled code believes the
+numbers of a fitted model: an index that was forged reads anywhere in memory. So objects of compiled code are made from
+plain data that is checked first, and so are the shapes of fitted estimators (see :mod:`model_checks`).
 """
 
 from __future__ import annotations
@@ -11,68 +11,45 @@ from __future__ import annotations
 import copy
 import io
 import json
+import re
 import warnings
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from importlib import import_module
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
-from sklearn.utils import check_array
 
 from batch2online.estimator import Trusted
-from batch2online.methods.any_estimator.model_checks import (
-    UnusableError,
-    check_children,
-    check_fitted,
-    check_within,
-    check_xgboost,
-    checked_lightgbm,
-    require_sound,
-)
+from batch2online.methods.any_estimator.compiled_parts import PACKINGS
+from batch2online.methods.any_estimator.model_checks import UnusableError, check_fitted, require_sound
 from batch2online.storage.tree import Array, array_header
 
-_SAFE = (
-    "collections.OrderedDict",
-    "collections.defaultdict",
-    "lightgbm.compat._LGBMLabelEncoder",
-    "lightgbm.sklearn.LGBMClassifier",
-    "lightgbm.sklearn.LGBMRegressor",
-    "numpy.dtype",
-    "sklearn._loss.loss.HalfTweedieLossIdentity",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.utils._bunch.Bunch",
-    "xgboost.sklearn.XGBClassifier",
-    "xgboost.sklearn.XGBRFClassifier",
-    "xgboost.sklearn.XGBRFRegressor",
-    "xgboost.sklearn.XGBRegressor",
-)
-"""Types that hold parameters and plain data, beside those of skops."""
+_MODULES = re.compile(r"sklearn(\.(?!tests|conftest|datasets|externals)[a-z]\w*)+|lightgbm\.sklearn|xgboost\.sklearn")
+"""Public modules of estimators, which a file may have imported."""
 
-_LOADERS = (
-    "DTypeNode",
-    "DefaultDictNode",
-    "DictNode",
-    "JsonNode",
-    "ListNode",
-    "LossNode",
-    "NdArrayNode",
-    "ObjectNode",
-    "RandomGeneratorNode",
-    "RandomStateNode",
-    "SetNode",
-    "SliceNode",
-    "TupleNode",
-    "TypeNode",
+_SAFE = re.compile(
+    r"builtins\.(bool|dict|float|int|object|str)|collections\.(OrderedDict|defaultdict)|lightgbm\.compat\._LGBMLabelEncoder"
+    r"|sklearn\._loss\.(link|loss)\.\w+|sklearn\.calibration\._(CalibratedClassifier|SigmoidCalibration)"
+    r"|sklearn\.ensemble\._hist_gradient_boosting\.binning\._BinMapper|sklearn\.utils\._bunch\.Bunch"
+    r"|sklearn\.neural_network\._stochastic_optimizers\.(Adam|SGD)Optimizer|sklearn\.multiclass\._ConstantPredictor"
 )
-"""Nodes of skops that make objects of the types named in the file; others call functions."""
+"""Types that hold plain data, beside public estimators."""
 
-_DEEPEST, _MOST_VISITS = 100, 10
+_SEQUENCES = {each.__name__: each for each in (list, tuple, set, frozenset)}
+_RANDOM = {each.__name__: each for each in (np.random.MT19937, np.random.PCG64, np.random.Philox, np.random.SFC64)}
+_MOST_VISITS = 10
+
+Stored = tuple[str, list[Array]]
+"""The entries of a model as JSON, and its arrays."""
+
+
+class UnnameableError(ValueError):
+    """A file names what is no estimator, or what is not there."""
 
 
 def check_trusted(trusted: Trusted) -> None:
@@ -82,42 +59,30 @@ def check_trusted(trusted: Trusted) -> None:
         raise TypeError(f"trusted must be None, True or a list of the names of types, got {trusted!r}.")
 
 
-def is_installed() -> bool:
-    """Whether skops is there."""
-    try:
-        import skops.io  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-def dumped(model: Any) -> Array | None:
-    """Return the bytes of a fitted model; None without skops, or if skops cannot hold the model."""
+def dumped(model: Any) -> Stored | None:
+    """Return what a file holds of a fitted model; None if it has parts that no file can hold."""
     with suppress(Exception):  # the rows are stored as well, and saving warns
-        import skops.io
-
-        return np.frombuffer(skops.io.dumps(_packed(model)), dtype=np.uint8)
+        writer = _Writer()
+        writer.reference(_without_caches(model))
+        return json.dumps(writer.entries), writer.arrays
     return None
 
 
-def loaded(content: Any, trusted: Trusted) -> Any:
-    """Return the fitted model in these bytes; :class:`UnusableError` unless it is sound, and safe or trusted."""
-    if content is None:
-        raise UnusableError("it was saved without skops (pip install batch2online[skops]), or skops cannot hold it.")
+def loaded(stored: Any, trusted: Trusted) -> Any:
+    """Return the fitted model that a file holds; :class:`UnusableError` unless it is sound, and safe or trusted."""
+    if stored is None:
+        raise UnusableError("it has parts that no file can hold.")
     try:
-        import skops.io
-    except ImportError as error:
-        raise UnusableError("skops is not installed (pip install batch2online[skops]).") from error
-    data = bytes(content)
-    try:
-        others = _types_beside(data)
-        missing = [name for name in sorted(others) if trusted is not True and name not in (trusted or ())]
+        text, arrays = stored
+        entries = json.loads(text)
+        _check_sizes(entries)
+        missing = [name for name in _types_beside(entries) if trusted is not True and name not in (trusted or ())]
         if missing:
             names = ", ".join(f'"{name}"' for name in missing)
             raise UnusableError(f"it holds {', '.join(missing)}; if you trust the file, add trusted=[{names}].")
         with warnings.catch_warnings():
             warnings.simplefilter("error", InconsistentVersionWarning)
-            model = _unpacked(skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data)))
+            model = _read(entries, arrays)
             for part in _parts(model):
                 check_fitted(part)
     except UnusableError:
@@ -127,185 +92,233 @@ def loaded(content: Any, trusted: Trusted) -> Any:
     return model
 
 
-# -- the archive ------------------------------------------------------------------------------------------------
-
-
-def _types_beside(data: bytes) -> set[str]:
-    """Return the types in an archive that are not known to be safe, after a check of the sizes that it claims."""
-    import skops.io
-
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = archive.infolist()
-        if any(info.compress_type != zipfile.ZIP_STORED for info in members):
-            raise UnusableError("it is compressed.")
-        if sum(info.file_size for info in members) > len(data):
-            raise UnusableError("it claims to be larger than it is.")
-        for info in members:
-            if info.filename.endswith(".npy"):
-                array_header(archive.read(info))
-        tree = _Tree()
-        tree.visit(json.loads(archive.read("schema.json")))
-    return tree.others | (set(skops.io.get_untrusted_types(data=data)) - set(_SAFE))
-
-
-class _Tree:
-    """A walk over the nodes of skops, which names a part that is in several places by its number."""
-
-    def __init__(self) -> None:
-        self.others: set[str] = set()
-        """Types that are made in an uncommon way, and members that are no arrays."""
-
-        self.sizes: dict[Any, int] = {}
-        self.nodes = 0
-
-    def visit(self, tree: Any, depth: int = 0) -> int:
-        """Return how many nodes skops will visit, each part as often as it is named."""
-        if depth > _DEEPEST:
-            raise UnusableError("it is nested too deeply.")
-        self.nodes += 1
-        key = None
-        if isinstance(tree, dict) and "__loader__" in tree:
-            key = tree.get("__id__")
-            if tree["__loader__"] not in _LOADERS:
-                self.others.add(f"{tree['__module__']}.{tree['__class__']}")
-            if not str(tree.get("file", ".npy")).endswith(".npy"):
-                self.others.add(tree["file"])
-        known = 1 if key is None else self.sizes.setdefault(key, 1)
-        children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-        size = 1 + sum(self.visit(child, depth + 1) for child in children)
-        if key is not None:
-            size = self.sizes[key] = max(size, known)
-        if size > _MOST_VISITS * self.nodes:
-            raise UnusableError("its parts refer to each other too often.")
-        return size
-
-
-# -- objects of compiled code ------------------------------------------------------------------------------------
-
-
-class _Packing(NamedTuple):
-    """How an object of compiled code becomes plain data, and how the data, once checked, becomes the object."""
-
-    pack: Callable[[Any], dict[str, Any]]
-    unpack: Callable[[dict[str, Any]], Any]
-
-
-def _pack_tree(tree: Any) -> dict[str, Any]:
-    _, arguments, state = tree.__reduce__()
-    return {"arguments": list(arguments), "state": state}
-
-
-def _unpack_tree(content: dict[str, Any]) -> Any:
-    from sklearn.tree._tree import Tree
-
-    (n_features, n_classes, n_outputs), state = content["arguments"], content["state"]
-    nodes, values = state["nodes"], state["values"]
-    is_sound = n_outputs == len(n_classes) and values.shape == (len(nodes), n_outputs, max(n_classes))
-    require_sound(is_sound, "the values of a tree are not one for each class and node.")
-    require_sound(state["node_count"] == len(nodes) > 0, f"a tree has not {state['node_count']} nodes.")
-    inner = nodes[nodes["left_child"] != -1]
-    check_children(len(nodes), np.concatenate([inner["left_child"], inner["right_child"]]))
-    check_within("feature", inner["feature"], n_features)
-    tree = Tree(n_features, n_classes, n_outputs)
-    tree.__setstate__(state)
-    return tree
-
-
-def _unpack_histogram_tree(content: dict[str, Any]) -> Any:
-    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-
-    nodes, bits = content["nodes"], content["raw_left_cat_bitsets"]
-    inner = nodes[nodes["is_leaf"] == 0]
-    require_sound(len(nodes) > 0, "a tree has no nodes.")
-    check_children(len(nodes), np.concatenate([inner["left"], inner["right"]]))
-    is_sound = bits.shape == (len(bits), 8) and content["binned_left_cat_bitsets"].shape == bits.shape
-    require_sound(is_sound, "the categories of a tree are no sets of 256.")
-    check_within("set of categories", inner["bitset_idx"][inner["is_categorical"] == 1], len(bits))
-    return TreePredictor(nodes, content["binned_left_cat_bitsets"], bits)
-
-
-def _pack_lightgbm(booster: Any) -> dict[str, Any]:
-    return {"text": booster.model_to_string(num_iteration=-1), "best_iteration": booster.best_iteration}
-
-
-def _unpack_lightgbm(content: dict[str, Any]) -> Any:
-    from lightgbm import Booster
-
-    booster = Booster(model_str=checked_lightgbm(content["text"]))
-    booster.best_iteration = int(content["best_iteration"])
-    return booster
-
-
-def _pack_xgboost(booster: Any) -> dict[str, Any]:
-    return {"text": booster.save_raw("json").decode()}
-
-
-def _unpack_xgboost(content: dict[str, Any]) -> Any:
-    from xgboost import Booster
-
-    check_xgboost(content["text"])
-    booster = Booster()
-    booster.load_model(bytearray(content["text"].encode()))
-    return booster
-
-
-def _pack_array_check(function: Any) -> dict[str, Any]:
-    if function.func is not check_array or function.args:
-        raise TypeError("only check_array of histogram gradient boosting is stored")
-    return dict(function.keywords)
-
-
-_PACKINGS: Mapping[str, _Packing] = {
-    "sklearn.tree._tree.Tree": _Packing(_pack_tree, _unpack_tree),
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": _Packing(vars, _unpack_histogram_tree),
-    "lightgbm.basic.Booster": _Packing(_pack_lightgbm, _unpack_lightgbm),
-    "xgboost.core.Booster": _Packing(_pack_xgboost, _unpack_xgboost),
-    "functools.partial": _Packing(_pack_array_check, lambda keywords: partial(check_array, **keywords)),
-}
-_MARK = "batch2online: stored as plain data"
-
-
-def _packed(model: Any) -> Any:
-    """Return a copy of a model with plain data in place of objects of compiled code, and without paths of caches."""
-    packed = {
-        id(part): {_MARK: name, "content": _PACKINGS[name].pack(part)}
-        for part in _parts(model)
-        if (name := _type_name(part)) in _PACKINGS
-    }
+def _without_caches(model: Any) -> Any:
+    """Return a model whose pipelines name no folder of cached results."""
     params = model.get_params() if hasattr(model, "get_params") else {}
     memories = [name for name, value in params.items() if name.split("__")[-1] == "memory" and value is not None]
-    if not packed and not memories:
-        return model
-    model = copy.deepcopy(model, packed)  # a copy takes what its memo holds for an object
-    return model.set_params(**dict.fromkeys(memories)) if memories else model
+    return copy.deepcopy(model).set_params(**dict.fromkeys(memories)) if memories else model
 
 
-def _unpacked(model: Any) -> Any:
-    """Return a model with objects of compiled code in place of their plain data, which is checked."""
-    packed = [part for part in _parts(model) if isinstance(part, dict) and _MARK in part]
-    made = {id(part): _PACKINGS[part[_MARK]].unpack(part["content"]) for part in packed}
-    return copy.deepcopy(model, dict(made)) if made else model
+# -- types ------------------------------------------------------------------------------------------------------
+
+
+def estimator_class(name: str) -> type:
+    """Return an estimator by its name, from where it can be imported in any version: without private modules."""
+    module, _, own_name = name.rpartition(".")
+    public = module.partition("._")[0]
+    if not _MODULES.fullmatch(public) or not own_name.isidentifier():
+        raise UnnameableError(f"no file may name {name}.")
+    try:
+        found = getattr(import_module(public), own_name)
+    except (ImportError, AttributeError) as error:
+        raise UnnameableError(f"{public.split('.')[0]} as it is installed has no {name}.") from error
+    if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
+        raise UnnameableError(f"{name} is no estimator.")
+    return found
+
+
+def name_of(kind: Any) -> str:
+    """Return the full name of a type or function."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_safe(name: str) -> bool:
+    module, _, own_name = name.rpartition(".")
+    if module == "numpy":
+        found = getattr(np, own_name, None)
+        return isinstance(found, np.ufunc) or (isinstance(found, type) and issubclass(found, np.generic))
+    try:
+        return _SAFE.fullmatch(name) is not None or estimator_class(name) is not None
+    except UnnameableError:
+        return False
+
+
+def _types_beside(entries: list[Any]) -> list[str]:
+    """Return the types and functions in a file that are not known to be safe."""
+    names = {content[0] for kind, content in entries if kind in ("object", "mapping", "named")}
+    return sorted(name for name in names if not _is_safe(name))
+
+
+def _found(name: str) -> Any:
+    """Return the type or function of a name that is safe or trusted."""
+    with suppress(UnnameableError):
+        return estimator_class(name)
+    module, _, own_name = name.rpartition(".")
+    return getattr(import_module(module), own_name)
+
+
+# -- writing ----------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """The table of a model: an entry is its kind and its content, in which other entries are named by their places."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self.arrays: list[Array] = []
+        self.places: dict[int, int] = {}
+        self.kept: list[Any] = []
+        """What was written, so that no id is used again."""
+
+    def reference(self, value: Any) -> Any:
+        """Return a plain value as it is, or the place of an object, which is written first."""
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if id(value) not in self.places:
+            entry = self._entry(value)
+            self.kept.append(value)
+            self.places[id(value)] = len(self.entries)
+            self.entries.append(entry)
+        return {"at": self.places[id(value)]}
+
+    def _entry(self, value: Any) -> tuple[str, Any]:
+        name, every = name_of(type(value)), self.reference
+        if name in PACKINGS:
+            return "packed", [name, every(PACKINGS[name].pack(value))]
+        if type(value) is np.ndarray or isinstance(value, np.generic):
+            return self._array(value)
+        if type(value) in _SEQUENCES.values():
+            return type(value).__name__, [every(item) for item in value]
+        if isinstance(value, dict):
+            return "mapping", [name, [[every(key), every(item)] for key, item in value.items()]]
+        if isinstance(value, type | np.ufunc | FunctionType | BuiltinFunctionType):
+            is_of_numpy = getattr(np, value.__name__, None) is value
+            return "named", [f"numpy.{value.__name__}" if is_of_numpy else name_of(value)]
+        if isinstance(value, slice):
+            return "slice", [every(value.start), every(value.stop), every(value.step)]
+        if isinstance(value, np.dtype):
+            return "dtype", value.str
+        if isinstance(value, np.random.RandomState):
+            return "RandomState", every(value.get_state(legacy=False))
+        if isinstance(value, np.random.Generator):
+            return "Generator", every(value.bit_generator.state)
+        has_own = any("__getstate__" in vars(kind) for kind in type(value).__mro__[:-1])
+        if not (has_own or hasattr(value, "__dict__")):
+            raise TypeError(f"no file can hold a {name}")
+        return "object", [name, every(value.__getstate__())]
+
+    def _array(self, array: Any) -> tuple[str, Any]:
+        if array.dtype == object:
+            return "objects", [list(array.shape), [self.reference(item) for item in array.ravel()]]
+        content = io.BytesIO()
+        np.lib.format.write_array(content, np.asarray(array), allow_pickle=False)
+        self.arrays.append(np.frombuffer(content.getvalue(), dtype=np.uint8))
+        return "array" if isinstance(array, np.ndarray) else "scalar", len(self.arrays) - 1
+
+
+# -- reading ----------------------------------------------------------------------------------------------------
+
+
+def _check_sizes(entries: list[Any]) -> None:
+    """Check that each entry names those before it, and that few are named so often that a copy would be huge."""
+    sizes: list[int] = []
+    for _, content in entries:
+        places = list(_places_in(content))
+        require_sound(all(type(at) is int and 0 <= at < len(sizes) for at in places), "a part of it is not there.")
+        sizes.append(1 + sum(sizes[at] for at in places))
+        require_sound(sizes[-1] <= _MOST_VISITS * len(entries), "its parts refer to each other too often.")
+
+
+def _places_in(content: Any) -> Iterator[Any]:
+    if isinstance(content, dict):
+        yield content["at"]
+    elif isinstance(content, list):
+        for item in content:
+            yield from _places_in(item)
+
+
+def _read(entries: list[Any], arrays: list[Array]) -> Any:
+    """Return the object of the last entry."""
+    made: list[Any] = []
+
+    def value(stored: Any) -> Any:
+        return made[stored["at"]] if isinstance(stored, dict) else stored
+
+    for kind, content in entries:
+        made.append(_READERS[kind](content, value) if kind in _READERS else _read_array(kind, arrays[content]))
+    return made[-1]
+
+
+def _read_array(kind: str, stored: Array) -> Any:
+    content = stored.tobytes()
+    array_header(content)
+    array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    return array if kind == "array" else array[()]
+
+
+def _read_sequence(make: Any, content: list[Any], value: Callable[[Any], Any]) -> Any:
+    return make(map(value, content))
+
+
+def _read_mapping(content: list[Any], value: Callable[[Any], Any]) -> Any:
+    name, pairs = content
+    kind = _found(name)
+    require_sound(issubclass(kind, dict), f"{name} is no mapping.")
+    found = kind()
+    found.update((value(key), value(item)) for key, item in pairs)
+    return found
+
+
+def _read_objects(content: list[Any], value: Callable[[Any], Any]) -> Any:
+    shape, items = content
+    array = np.empty(len(items), dtype=object)
+    array[:] = [value(item) for item in items]
+    return array.reshape(shape)
+
+
+def _read_object(content: list[Any], value: Callable[[Any], Any]) -> Any:
+    name, state = content[0], value(content[1])
+    kind = _found(name)
+    instance = kind.__new__(kind)
+    if hasattr(instance, "__setstate__"):
+        instance.__setstate__(state)
+    elif state is not None:
+        vars(instance).update(state)
+    return instance
+
+
+def _read_random_state(content: Any, value: Callable[[Any], Any]) -> Any:
+    found = np.random.RandomState()
+    found.set_state(value(content))
+    return found
+
+
+def _read_generator(content: Any, value: Callable[[Any], Any]) -> Any:
+    state = value(content)
+    bits = _RANDOM[state["bit_generator"]]()
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+_READERS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    **{name: partial(_read_sequence, make) for name, make in _SEQUENCES.items()},
+    "mapping": _read_mapping,
+    "objects": _read_objects,
+    "object": _read_object,
+    "named": lambda content, value: _found(content[0]),
+    "slice": lambda content, value: slice(*map(value, content)),
+    "dtype": lambda content, value: np.dtype(content),
+    "RandomState": _read_random_state,
+    "Generator": _read_generator,
+    "packed": lambda content, value: PACKINGS[content[0]].unpack(value(content[1])),
+}
 
 
 def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """Iterate over a model and all objects in it, but for numbers, strings and what is inside compiled objects."""
+    """Iterate over the parts of a model, those inside before those outside, but for plain values."""
     seen = set() if seen is None else seen
     if id(value) in seen or value is None or isinstance(value, str | bytes | int | float | type):
         return
     seen.add(id(value))
-    yield value
     children: Iterable[Any] = ()
     if isinstance(value, np.ndarray):
         children = value.ravel() if value.dtype == object else ()
     elif isinstance(value, dict):
         children = value.values()
-    elif isinstance(value, list | tuple | set):
+    elif isinstance(value, list | tuple | set | frozenset):
         children = value
-    elif hasattr(value, "__dict__") and _type_name(value) not in _PACKINGS:
+    elif hasattr(value, "__dict__") and name_of(type(value)) not in PACKINGS:
         children = vars(value).values()
     for child in children:
         yield from _parts(child, seen)
-
-
-def _type_name(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    yield value

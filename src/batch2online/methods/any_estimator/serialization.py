@@ -11,12 +11,10 @@ of the caller's own, it fits again on the rows.
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
@@ -56,9 +54,6 @@ _PLAIN = (type(None), bool, int, float, str)
 _DTYPES = ("float32", "float64", "int32", "int64")
 _PACKAGES = ("sklearn", "lightgbm", "xgboost")
 """Packages whose estimators a file may name."""
-
-_MODULES = re.compile(r"sklearn(\.(?!tests|conftest|datasets|externals)[a-z]\w*)+|lightgbm\.sklearn|xgboost\.sklearn")
-"""Their public modules, which a file may have imported."""
 
 _PATTERNS = ("token_pattern",)
 """Parameters that may resemble paths."""
@@ -146,7 +141,9 @@ def _built_estimator(value: dict[str, Any], name: str) -> Any:
             "one: use BatchToOnline.restore(path, estimator=...)."
         )
     try:
-        estimator = _estimator_class(value["module"], value["class"])(**params)
+        estimator = fitted_models.estimator_class(f"{value['module']}.{value['class']}")(**params)
+    except fitted_models.UnnameableError as error:
+        raise CheckpointError(f"{name}: {error}") from error
     except TypeError as error:
         raise CheckpointError(f"this version of scikit-learn has other parameters of {value['class']}.") from error
     if isinstance(estimator, Pipeline) and not conforms(estimator.steps, list[tuple[str, Any]]):
@@ -154,20 +151,6 @@ def _built_estimator(value: dict[str, Any], name: str) -> Any:
     if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()  # what fit would refuse, perhaps much later
     return estimator
-
-
-def _estimator_class(module: str, name: str) -> Any:
-    """Return an estimator by its name, from where it can be imported in any version: without private modules."""
-    public = module.partition("._")[0]
-    if not _MODULES.fullmatch(public) or not name.isidentifier():
-        raise CheckpointError(f"a checkpoint cannot name {module}.{name}.")
-    try:
-        found = getattr(import_module(public), name)
-    except (ImportError, AttributeError) as error:
-        raise CheckpointError(f"{module.split('.')[0]} as it is installed has no {module}.{name}.") from error
-    if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
-        raise CheckpointError(f"{module}.{name} is no estimator.")
-    return found
 
 
 def is_same(own: Any, other: Any) -> bool:
