@@ -55,8 +55,8 @@ torture: .venv/ready ## kills, power failures, flipped bits, fuzzed files, bad i
 	$(BIN)/python -m pytest -q -n auto --full tests/storage/test_reliability.py tests/storage/test_loading.py tests/storage/test_interrupts.py tests/estimator/test_hostile_input.py
 	cd tests && ../$(BIN)/python -m torture
 
-mutants: .venv/ready ## mutation tests: small wrong changes of the code that the named tests must detect; a quarter of an hour
-	cd tests && ../$(BIN)/python -m mutants --base
+mutants: .venv/ready ## mutation tests: small wrong changes of the mathematics that the named tests must detect: minutes
+	cd tests && ../$(BIN)/python -m mutants
 
 dist: .venv/ready ## build wheel and sdist in dist/, check their metadata, and run quick tests from the unpacked sdist
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'

@@ -1,69 +1,66 @@
-"""``python -m mutants [area ...]`` from the folder ``tests``: which wrong changes of the package do tests notice?
+"""``python -m mutants [name ...]`` in the folder ``tests``: which wrong changes of the package do the tests detect?
 
-``--stale`` lists the mutants whose text is no longer there, ``--sample`` runs the few that CI runs, ``--base``
-first runs all named tests on the code as it is. Ends with an error unless every mutant is killed or said to be
-equivalent.
+Names are files of the catalogue or functions. ``--stale`` only lists mutants whose function, code or test is gone.
+Ends with an error unless all named tests pass on the unchanged code and each mutant is detected.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from mutants.catalogue import Mutant, mutants
-from mutants.running import outcome, run, source_copy
-from mutants.sample import sample
+from mutants.catalogue import Mutant, StaleError, mutants
+from mutants.running import outcome, run
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("areas", nargs="*", help="files of the catalogue, or single mutants as in core-3; all if none")
+    parser.add_argument("names", nargs="*", help="files of the catalogue, or functions; all if none")
     parser.add_argument("--stale", action="store_true")
-    parser.add_argument("--sample", action="store_true")
-    parser.add_argument("--base", action="store_true")
-    parser.add_argument("--seconds", type=float, default=60.0, help="after which tests are said to hang")
-    arguments = parser.parse_args()
-    chosen = sample() if arguments.sample else _chosen(arguments.areas)
-    if arguments.stale:
-        return _list_stale(chosen)
-    if arguments.base and not _passes(chosen):
-        return 1
-    return _run(chosen, arguments.seconds)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=120.0, help="after which a test is said to hang")
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2], help="holds src and tests")
+    options = parser.parse_args(arguments)
+    chosen = mutants(options.root, options.names)
+    stale = _stale(chosen, options.root)
+    if options.stale or not chosen:
+        print(f"{len(stale)} of {len(chosen)} stale")
+        return int(bool(stale) or not chosen)
+    sound = [each for each in chosen if each not in stale]
+    tests = sorted({each.test for each in sound})
+    with ThreadPoolExecutor(options.processes) as pool:
+        parts = [tests[start :: options.processes] for start in range(min(options.processes, len(tests)))]
+        if any(pool.map(lambda part: run(part, options.root, options.root / "src"), parts)):
+            print("not all tests pass on the unchanged code")
+            return 1
+        outcomes = pool.map(lambda each: _printed(each, outcome(each, options.root, options.seconds)), sound)
+        counts = Counter(stale=len(stale)) + Counter(outcomes)
+    detected = counts["detected"] + counts["hangs"]
+    numbers = ", ".join(f"{count} {found}" for found, count in sorted(counts.items()))
+    print(f"{detected} of {len(chosen)} detected ({numbers}) in {sum(os.times()[:4]):.0f} seconds of processor time")
+    return int(detected < len(chosen))
 
 
-def _chosen(names: list[str]) -> list[Mutant]:
-    return [each for each in mutants() if not names or each.name in names or each.name.rpartition("-")[0] in names]
+def _stale(chosen: list[Mutant], root: Path) -> list[Mutant]:
+    """Return the mutants that can no longer be made, and print why."""
+    found = []
+    for each in chosen:
+        try:
+            each.changed(root)
+        except StaleError as reason:
+            print(f"STALE ({reason})  {each}\n    {each.old}")
+            found.append(each)
+    return found
 
 
-def _list_stale(chosen: list[Mutant]) -> int:
-    stale = [(each, each.fault()) for each in chosen if each.fault()]
-    for each, fault in stale:
-        print(f"{each.name} {each.file}: {fault}\n    {each.old!r}")
-    return bool(stale)
-
-
-def _passes(chosen: list[Mutant]) -> bool:
-    names = list(dict.fromkeys(test for each in chosen for test in each.tests))
-    with source_copy() as copy:
-        found = run(names, copy, 3600)
-    print(f"{len(names)} tests or files of tests on the code as it is: {'passed' if found == 'survived' else 'FAILED'}")
-    return found == "survived"
-
-
-def _run(chosen: list[Mutant], seconds: float) -> int:
-    counts: Counter[str] = Counter()
-    with source_copy() as copy:
-        for each in chosen:
-            started = time.perf_counter()
-            found = "equivalent" if each.equivalent else outcome(each, copy, seconds)
-            counts[found] += 1
-            took = time.perf_counter() - started
-            print(f"{found:11} {took:5.1f} s  {each.name}  {each.file}: {each.why}", flush=True)
-    judged = len(chosen) - counts["equivalent"]
-    print(f"{counts['killed']} of {judged} killed; " + ", ".join(f"{n} {name}" for name, n in sorted(counts.items())))
-    return int(counts["killed"] != judged)
+def _printed(mutant: Mutant, found: str) -> str:
+    note = "" if found in ("detected", "hangs") else f"\n    {mutant.old}\n    {mutant.new}\n    {mutant.test}"
+    print(f"{found}  {mutant}{note}", flush=True)
+    return found
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""The mutants: one table a file in ``catalogue/``, one entry a mutant.
+"""The mutants: small wrong changes of functions, each with the test that must detect it.
 
-An entry names the ``file`` below ``src/batch2online``, the ``old`` text, which stands there exactly once, the ``new``
-text, ``why`` that is wrong, and the ``tests`` that must notice, as pytest names them below ``tests``. An entry with
-``equivalent`` says why no test can notice; one with ``fast = false`` takes too long for CI.
+A table ``[["Class.method"]]`` of ``catalogue/*.toml`` names a function, wherever its file is; ``[["module.function"]]``
+where several functions have the name. ``old``, an expression or a statement, occurs once in it; ``new`` takes its
+place; ``why`` says what is then wrong; ``test`` is named as pytest names it in the folder ``tests``. Code is compared
+by syntax tree: formatting, comments and line numbers do not matter.
 """
 
 from __future__ import annotations
@@ -13,65 +14,78 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
-SOURCE = TESTS.parent / "src"
-PACKAGE = SOURCE / "batch2online"
+
+class StaleError(Exception):
+    """The function, the code or the test of a mutant is gone."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong change."""
+    """A wrong change of a function."""
 
-    name: str
-    file: str
+    area: str
+    function: str
+    why: str
     old: str
     new: str
-    why: str
-    tests: tuple[str, ...]
-    equivalent: str = ""
-    fast: bool = True
+    test: str
 
-    def fault(self, *, parsed: bool = True) -> str:
-        """Say what keeps the mutant from being applied; nothing if it can be."""
-        path = PACKAGE / self.file
-        if not path.is_file():
-            return "no such file"
-        text = path.read_text(encoding="utf-8")
-        if text.count(self.old) != 1:
-            return f"the old text is there {text.count(self.old)} times"
-        return _difference(text, text.replace(self.old, self.new)) if parsed else ""
+    def __str__(self) -> str:
+        return f"{self.area}  {self.function}: {self.why}"
 
-    def apply(self, package: Path) -> None:
-        """Write the changed file into a copy of the package."""
-        path = package / self.file
-        text = path.read_text(encoding="utf-8")
-        path.unlink()
-        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+    def changed(self, root: Path) -> tuple[Path, str]:
+        """Return the path of the function below ``root``, and the text of that file with the change."""
+        file, *_, test = self.test.partition("[")[0].split("::")
+        if not (root / "tests" / file).is_file() or f"def {test}(" not in (root / "tests" / file).read_text("utf-8"):
+            raise StaleError("the test is gone")
+        found = [(path, node) for name, path, node in _functions(root) if f".{name}".endswith(f".{self.function}")]
+        if len(found) != 1:
+            raise StaleError(f"{len(found)} functions have this name")
+        path, function = found[0]
+        old, wanted = _parsed(self.old), ast.dump(_parsed(self.old))
+        places = [node for node in ast.walk(function) if type(node) is type(old) and ast.dump(node) == wanted]
+        if len(places) != 1:
+            raise StaleError(f"the code occurs {len(places)} times in the function")
+        if ast.dump(_parsed(self.new)) == wanted:
+            raise StaleError("it changes nothing")
+        return path, _replaced((root / path).read_bytes(), places[0], self.new)
 
 
-def _difference(text: str, changed: str) -> str:
-    try:
-        same = _tree(text) == ast.dump(ast.parse(changed))
-    except SyntaxError as error:
-        return f"not Python: {error.msg}"
-    return "it changes nothing" if same else ""
+def mutants(root: Path, names: list[str]) -> list[Mutant]:
+    """Return the mutants of these areas (files of the catalogue) and functions; all of them if none is named."""
+    found = []
+    for path in sorted(root.glob("tests/mutants/catalogue/*.toml")):
+        for function, entries in tomllib.loads(path.read_text("utf-8")).items():
+            found += [Mutant(path.stem, function, **entry) for entry in entries]
+    return [each for each in found if not names or each.area in names or each.function in names]
 
 
 @cache
-def _tree(text: str) -> str:
-    """Return the syntax tree of a whole file, of which several mutants change a place each."""
-    return ast.dump(ast.parse(text))
+def _functions(root: Path) -> list[tuple[str, Path, ast.AST]]:
+    """Return each function and class of the source: its name from the module on, its path and its node."""
+    found: list[tuple[str, Path, ast.AST]] = []
 
+    def collect(node: ast.AST, name: str, path: Path) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                found.append((f"{name}.{child.name}", path, child))
+                collect(child, f"{name}.{child.name}", path)
 
-def mutants(area: str = "*") -> list[Mutant]:
-    """Return all mutants, or those of one area, numbered by their place in it."""
-    found = []
-    for path in sorted((Path(__file__).parent / "catalogue").glob(f"{area}.toml")):
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]
-        found += [_mutant(f"{path.stem}-{number}", entry) for number, entry in enumerate(entries, 1)]
+    for path in sorted((root / "src").rglob("*.py")):
+        collect(ast.parse(path.read_bytes()), path.stem, path.relative_to(root))
     return found
 
 
-def _mutant(name: str, entry: dict[str, object]) -> Mutant:
-    fields = entry | {"tests": tuple(entry.get("tests", ()))}  # type: ignore[arg-type]
-    return Mutant(name=name, **fields)  # type: ignore[arg-type]
+def _parsed(code: str) -> ast.AST:
+    """Return the node of an expression or of a statement."""
+    (statement,) = ast.parse(code).body
+    return statement.value if isinstance(statement, ast.Expr) else statement
+
+
+def _replaced(text: bytes, node: ast.AST, new: str) -> str:
+    """Put new code in the place of a node; an expression in parentheses, so that operators around it bind as before."""
+    lines = text.splitlines(keepends=True)
+    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+    stop = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
+    code = f"({new})" if isinstance(node, ast.expr) else new
+    return (text[:start] + code.encode() + text[stop:]).decode()

@@ -1,49 +1,30 @@
-"""The catalogue of mutants is sound, and tests notice the sample of it that CI runs."""
+"""``make mutants`` reports what no test detects, and entries of the catalogue that are out of date."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from mutants.__main__ import main
 
-import pytest
-
-from mutants.catalogue import SOURCE, TESTS, mutants
-from mutants.sample import SIZE, sample
-
-LEAST = 200
+CODE = "def doubled(x):\n    return 2 * x  # twice\n\n\ndef halved(x):\n    return x / 2\n"
+TEST = "from numbers_of import doubled\n\n\ndef test_doubled():\n    assert doubled(3) == 6\n"
+ENTRY = '[[{}]]\nwhy = "{}"\nold = "{}"\nnew = "{}"\ntest = "test_numbers.py::test_doubled"\n'
 
 
-def test_there_are_enough_mutants():
-    assert len(mutants()) >= LEAST
+def test_survivors_and_stale_entries_are_named(tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the tests below need none
+    (tmp_path / "tests/mutants/catalogue").mkdir(parents=True)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/numbers_of.py").write_text(CODE)
+    (tmp_path / "tests/test_numbers.py").write_text(TEST)
+    detected = ENTRY.format("doubled", "a wrong factor", "2*x", "3 * x")
+    survivor = ENTRY.format("halved", "without a test", "x / 2", "x / 3")
+    stale = ENTRY.format("quartered", "code that is gone", "x / 4", "x / 5")
+    (tmp_path / "tests/mutants/catalogue/numbers.toml").write_text(detected + survivor + stale)
 
-
-def test_each_mutant_changes_one_place_of_the_code_as_it_is(full):
-    faults = {each.name: each.fault(parsed=full) for each in mutants()}
-    assert {name: fault for name, fault in faults.items() if fault} == {}
-
-
-def test_every_mutant_names_tests_that_are_there_or_is_explained():
-    texts = {path.relative_to(TESTS).as_posix(): path.read_text(encoding="utf-8") for path in TESTS.rglob("*.py")}
-    for mutant in mutants():
-        assert mutant.why
-        assert bool(mutant.tests) != bool(mutant.equivalent), mutant.name
-        for test in mutant.tests:
-            file, _, name = test.partition("::")
-            assert file in texts, test
-            assert f"def {name.partition('[')[0].rpartition('::')[2]}" in texts[file], test
-
-
-def test_no_two_mutants_are_the_same():
-    changes = [(mutant.file, mutant.old, mutant.new) for mutant in mutants()]
-    assert len(set(changes)) == len(changes)
-
-
-@pytest.mark.full
-def test_tests_notice_the_sample():
-    assert len({mutant.name for mutant in sample()}) == SIZE
-    environment = os.environ | {"PYTHONPATH": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, "-m", "mutants", "--sample"], cwd=TESTS, env=environment, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+    options = ["--root", str(tmp_path), "--processes", "1"]
+    assert main(options) == 1
+    printed = capfd.readouterr().out
+    assert "detected  numbers  doubled: a wrong factor\n" in printed
+    assert "SURVIVED  numbers  halved: without a test\n    x / 2\n" in printed
+    assert "STALE (0 functions have this name)  numbers  quartered: code that is gone\n" in printed
+    assert printed.splitlines()[-1].startswith("1 of 3 detected (1 SURVIVED, 1 detected, 1 stale)")
+    assert main([*options, "--stale", "doubled"]) == 0

@@ -70,3 +70,18 @@ def test_recent_rows_count_by_their_weights(case, forgetting, tmp_path):
     assert batch2online.load(tmp_path / "model.b2o", trusted=True).recent_metrics_ == recent
     together = make(random_state=0, **forgetting).partial_fit(X, y, sample_weight=WEIGHTS)
     assert together.recent_metrics_ == pytest.approx(recent, rel=1e-6)
+
+
+@pytest.mark.parametrize("forgetting", [{"window": LAST}, {"half_life": LAST}], ids=["window", "half-life"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_recent_rows_of_shards_are_those_of_the_largest_ids(first, forgetting):
+    half = N // 2
+    shards = [
+        OnlineRegression(random_state=0, first_id=part.start, **forgetting).partial_fit(X[part], Y[part], WEIGHTS[part])
+        for part in (slice(0, half), slice(half, N))
+    ]
+    expected = [shard.recent_metrics_ for shard in shards]
+    merged = shards[first].merge(shards[1 - first])
+    assert expected[0] != expected[1]
+    assert merged.recent_metrics_ == pytest.approx(expected[1], rel=1e-12)
+    assert merged.headline().recent_rows == LAST

@@ -10,13 +10,27 @@ import sys
 import time
 import warnings
 
-from torture import bad_input, bad_tables, conditions, damage, forged, fuzz, interrupts, kills, stops, threads, writers
+from torture import (
+    bad_input,
+    bad_tables,
+    conditions,
+    damage,
+    forged,
+    fuzz,
+    interrupts,
+    kills,
+    nights,
+    stops,
+    threads,
+    writers,
+)
 from torture.forgetting import forgetting
 from torture.late import late_targets
 from torture.machine import state_machine
 from torture.readers import readers
 from torture.requests import malformed
 from torture.served_kills import served
+from torture.service_fuzz import service_fuzz
 from torture.steady import steady
 
 COUNTED = {
@@ -38,8 +52,10 @@ COUNTED = {
     "bad-input": (bad_input.campaign, 20_000),
     "kills-of-the-service": (served, 500),
     "malformed-requests": (malformed, 10_000),
+    "fuzz-of-the-service": (service_fuzz, 20_000),
     "hour-of-load": (steady, 3_600),
     "bad-tables": (bad_tables.campaign, 1_500),
+    "nights": (nights.campaign, 500),
 }
 COMPLETE = {
     "conditions": conditions.every_condition,

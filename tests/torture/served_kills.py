@@ -219,7 +219,7 @@ class Producer(Thread):
 
 @contextmanager
 def redis_server() -> Iterator[tuple[Any, int] | None]:
-    """Start a Redis server, if there is one; yield a client and the port."""
+    """Start a Redis server in a temporary folder, if there is one; yield a client and the port."""
     program = shutil.which("redis-server")
     if program is None or find_spec("redis") is None:
         yield None
@@ -229,7 +229,8 @@ def redis_server() -> Iterator[tuple[Any, int] | None]:
     port = free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning"]
     with ExitStack() as stack:
-        process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+        folder = stack.enter_context(scratch())
+        process = subprocess.Popen([program, *options, "--dir", str(folder)], stdout=subprocess.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
         client = stack.enter_context(redis.Redis("127.0.0.1", port))

@@ -46,10 +46,11 @@ class Use(NamedTuple):
         return f"{self.memory / 2**20:.1f} MB, {self.files} files, {self.threads} threads"
 
 
-def steady(seconds: int, seed: int = 0, *, with_memory: bool = True) -> dict[str, int]:
+def steady(seconds: int = 0, seed: int = 0, *, rounds: int | None = None) -> dict[str, int]:
     """Load a service for so many seconds; return how many requests it answered, and what it held at times.
 
-    Memory says something after an hour, files and threads are counted at once.
+    Instead of a time, a number of rounds may be given. Then files and threads are compared, and memory, which says
+    something after an hour alone, is not.
     """
     with scratch() as folder:
         server = Server(Path(folder))
@@ -58,25 +59,26 @@ def steady(seconds: int, seed: int = 0, *, with_memory: bool = True) -> dict[str
         try:
             for name, settings in MODELS.items():
                 assert server.ask("PUT", f"/models/{name}", settings)[0] == 201
-            n_requests, uses = _load(server, seconds, random.Random(seed))
+            n_requests, uses = _load(server, seconds, random.Random(seed), rounds)
         finally:
             server.terminate()
-    check_flat(uses, with_memory=with_memory)
+    check_flat(uses, with_memory=rounds is None)
     times = {"first": uses[0], "middle": uses[len(uses) // 2], "last": uses[-1]}
     return {"requests answered": n_requests} | {f"sample, {name}: {use}": 1 for name, use in times.items()}
 
 
-def _load(server: Server, seconds: float, rng: random.Random) -> tuple[int, list[Use]]:
+def _load(server: Server, seconds: float, rng: random.Random, rounds: int | None) -> tuple[int, list[Use]]:
     started, uses, n_requests = time.monotonic(), [], 0
     for number in numbers():
         begun = time.monotonic()
-        if begun - started >= len(uses) * seconds / SAMPLES:
+        if rounds is not None or begun - started >= len(uses) * seconds / SAMPLES:
             uses.append(Use(server.memory(), server.open_files(), server.threads()))
             print(f"{begun - started:6.0f} s, {n_requests:,} requests, {uses[-1]!s}", file=sys.stderr, flush=True)
-        if begun - started >= seconds:
+        if begun - started >= seconds if rounds is None else number == rounds:
             break
         n_requests += _round(server, rng, number)
-        time.sleep((time.monotonic() - begun) * (1 / SHARE - 1))
+        if rounds is None:
+            time.sleep((time.monotonic() - begun) * (1 / SHARE - 1))
     return n_requests, uses
 
 

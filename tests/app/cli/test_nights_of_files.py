@@ -31,7 +31,11 @@ def rows_of(model):
 
 
 @pytest.mark.parametrize(
-    "grown", [pytest.param(True, marks=pytest.mark.xfail(reason="d69: all is learned twice")), False]
+    "grown",
+    [
+        pytest.param(True, marks=pytest.mark.xfail(reason="d69: all is learned twice")),
+        pytest.param(False, marks=pytest.mark.slow),
+    ],
 )
 def test_a_file_that_was_learned_is_not_learned_again(tmp_path, grown):
     """Only its new rows are learned, or nothing and an error says so."""
@@ -46,7 +50,11 @@ def test_a_file_that_was_learned_is_not_learned_again(tmp_path, grown):
 
 
 @pytest.mark.parametrize(
-    "first", [pytest.param(20, marks=pytest.mark.xfail(reason="d73: new categories are coded as zeros for ever")), 1500]
+    "first",
+    [
+        pytest.param(20, marks=pytest.mark.xfail(reason="d73: new categories are coded as zeros for ever")),
+        pytest.param(1500, marks=pytest.mark.slow),
+    ],
 )
 def test_categories_that_the_first_night_lacks_are_learned(tmp_path, first):
     rng, n = np.random.default_rng(0), 3000

@@ -42,7 +42,7 @@ class Output:
         pass
 
     def drawn(self):
-        before, end = self.n_lines(), time.perf_counter() + 30
+        before, end = self.n_lines(), time.perf_counter() + 60
         while self.n_lines() < before + 2:
             assert time.perf_counter() < end, "the line is not drawn"
             time.sleep(0.01)

@@ -42,7 +42,11 @@ def test_coefficients_and_predictions_of_diamonds(tmp_path):
     X, y = table[columns].to_numpy(), table["price"].to_numpy()
     fits, scales = {at: LinearRegression().fit(X[:at], y[:at]) for at in lines}, X.std(axis=0)
     units = {"carat": "US dollars per carat", "x": "US dollars per mm", "depth": "US dollars per %"}
-    assert result["in_units"]["units"] == units
+    found, last = result["in_units"], fits[max(fits)]
+    assert found["units"] == units
+    assert [found["intercept"], *map(found["coefficients"].get, columns)] == pytest.approx(
+        [last.intercept_, *last.coef_], rel=1e-6
+    )
     n_seen = 0
     for before, at in pairwise(at for at in lines if at >= 160):  # earlier fits of few rows are shrunk
         old, new, text = fits[before], fits[at], lines[at]["explanation"]
@@ -64,13 +68,15 @@ DIGITS = ["--dataset", "digits", "--standardize"]  # each pixel is divided by 16
 
 
 def test_centers_of_digits(tmp_path):
-    shown, lines, result = reasons(tmp_path, *DIGITS, "--task", "clustering", "--k", "3")
+    shown, lines, result = reasons(tmp_path, *DIGITS, "--task", "clustering", "--k", "6")
     n_seen = 0
     for at, text in shown.items():
         moves = {change["id"]: change["moved"] for change in lines[at]["matching"]}
         for ident, moved in re.findall(rf"cluster (\d) moved by {NUMBER} grey level of 16", text):
             assert number(moved) == close(16 * moves[int(ident)])
             n_seen += 1
+        named = list(map(int, re.findall(r"cluster (\d) (?:moved|was)", text)))
+        assert named == sorted(moves, key=lambda ident: -moves[ident])[: len(named)]  # those that moved most
         rows, share = re.search(rf"about {NUMBER} rows? \({NUMBER}%\) changed their label", text).groups()
         assert (number(rows), number(share)) == (round(lines[at]["churn"] * at), round(100 * lines[at]["churn"], 2))
         gain = 1 - lines[at]["cost_after"] / lines[at]["cost_before"]

@@ -119,7 +119,7 @@ def expected(n_rows):
 
 
 def wait_for(client, name, n_rows):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while client.get(f"/models/{name}").json()["n_seen"] < n_rows and time.monotonic() < end:
         time.sleep(0.01)
 

@@ -96,13 +96,17 @@ def test_figures_follow_every_call(client, tmp_path):
         model.partial_fit(columns(ROWS[201:202]), [ROWS[201]["y"]])
         check_figures(client, model)
         learn(client, [row | {"y": 9.0} for row in ROWS[210:240]])
-        client.post(f"{path}/forget", json={"keys": [3, 4]})
+        for _ in range(2):  # the second answer was lost
+            once = {"Idempotency-Key": "forgotten"}
+            assert client.post(f"{path}/forget", json={"keys": [3, 4]}, headers=once).status_code == 200
         model.forget(keys=[3, 4])
         check_figures(client, model)
         client.post(f"{path}/predict?key=id", json=[{"id": "late", "a": 1.0, "b": 2.0, "c": 3.0}])
         model.predict([[1.0, 2.0, 3.0]], keys=["late"])
         check_figures(client, model)
-        client.post(f"{path}/label?key=id", json=[{"id": "late", "y": 5.0}])
+        for _ in range(2):
+            once, late = {"Idempotency-Key": "label"}, [{"id": "late", "y": 5.0}]
+            assert client.post(f"{path}/label?key=id", json=late, headers=once).status_code == 200
         model.label(["late"], [5.0])
         check_figures(client, model)
         client.__exit__(None, None, None)
@@ -118,6 +122,25 @@ def test_regret_after_as_many_rows_are_forgotten_as_learned(client):
     client.post("/models/price/forget", json={"ids": [0, 1]})
     client.post("/models/price/learn", json=[row | {"y": 50.0} for row in ROWS[:2]])
     assert client.get("/models/price/regret").json()["loss"] > 10 * before["loss"]
+
+
+def test_alarm_and_coreset_are_those_of_the_model(client):
+    rows, settings = sorted(ROWS, key=lambda row: row["y"]), {"coreset_size": 60, "background": False}
+    assert client.put("/models/price", json=service.REGRESSION | settings).status_code == 409  # it has others
+    assert client.put("/models/an-alarm", json=service.REGRESSION | settings).status_code == 201
+    model = OnlineRegression(coreset_size=60, random_state=0)
+    for start, stop in ((0, 800), (800, 1_000)):
+        client.post("/models/an-alarm/learn", json=rows[start:stop])
+        model.partial_fit(columns(rows[start:stop]), [row["y"] for row in rows[start:stop]])
+    live, order, coreset = figures(client), model.order_, model.coreset_  # names are in order, the alarm comes first
+    assert live["model"] == "an-alarm"
+    assert live["order"] == pytest.approx(order.evidence)
+    assert live["alarm"] == order.alarm < 800
+    found = client.get("/models/an-alarm/coreset").json()
+    assert found["ids"] == coreset.ids.tolist()
+    assert np.ptp(coreset.weights) > 1
+    for name in ("weights", "points", "targets"):
+        np.testing.assert_allclose(found[name], getattr(coreset, name), rtol=1e-9)
 
 
 def test_a_page_that_comes_back_is_sent_each_change_once(client):
@@ -137,7 +160,7 @@ def test_a_page_that_comes_back_is_sent_each_change_once(client):
 def test_pending_calls_and_durations_are_those_of_the_clients(client, monkeypatch):
     """A fit that lasts holds up the calls after it, of which one fails."""
     go, fit, durations = threading.Event(), Ridge.fit, []
-    monkeypatch.setattr(Ridge, "fit", lambda *given, **named: go.wait(30) and fit(*given, **named))
+    monkeypatch.setattr(Ridge, "fit", lambda *given, **named: go.wait(120) and fit(*given, **named))
     settings = {"estimator": "sklearn.linear_model.Ridge", "background": False}
     assert client.put("/models/held", json=service.REGRESSION | settings).status_code == 201
 

@@ -20,15 +20,14 @@ def errors(X, y, chunk, first):
     return np.mean(ours), np.mean(refits)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.xfail(reason="d61: solves from sums of squares, which lose half of the digits")
-def test_a_polynomial_of_degree_11_is_fitted_as_by_least_squares(seed):
-    u = np.random.default_rng(seed).uniform(size=2000)
+def test_a_polynomial_of_degree_11_is_fitted_as_by_least_squares():
+    u = np.random.default_rng(0).uniform(size=2000)
     ours, refits = errors(np.vander(u, 12), np.sin(6 * u), 250, 500)
     assert ours <= 9 * refits, f"RMSE {np.sqrt(ours / refits):.0f} times that of refits"
 
 
-@pytest.mark.parametrize(("n", "width"), [(600, 20), (1250, 60)])
+@pytest.mark.parametrize(("n", "width"), [(600, 20), pytest.param(1250, 60, marks=pytest.mark.slow)])
 @pytest.mark.xfail(reason="d74: the model remains that of half of the rows, though its sums hold all of them")
 def test_a_model_of_few_rows_is_as_good_as_least_squares_on_them(n, width):
     ours, best = [], []

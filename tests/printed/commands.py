@@ -1,0 +1,247 @@
+"""What the command prints about a table, from a replay of the same rows in Python."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import re
+import sys
+
+import numpy as np
+import pandas as pd
+
+from printed import expected, recompute, sentences
+from printed.net import ANY, Between, Near
+from printed.replays import CASES, replay
+
+ECHO = r"(inputs|settings|versions|command|source|rows_checksum|preparation\.(numbers|categories|truncated)|files).*"
+TINY = Between(-2e-3, 2e-3)  # of a constant column, which the intercept stands for
+CURVE = ("rows", "loss", "optimum", "weight", "half_life", "ratio", "changes")
+
+
+def run(*words):
+    """Run the command in this process; return its exit code."""
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="batch2online")
+    before, sys.argv = sys.argv, ["batch2online", *map(str, words)]
+    try:
+        entry.load()()
+    except SystemExit as end:
+        return end.code or 0
+    finally:
+        sys.argv = before
+    return 0
+
+
+class Table:
+    """A random table in a file, its replay in Python, and what the command should say of them."""
+
+    def __init__(self, name, seed, folder, standardise=False):
+        self.name, self.case, self.standardise = name, CASES[name], standardise
+        self.rows, self.folder = recompute.table(seed), folder
+        self.path, self.second = folder / "table.csv", folder / "second.csv"
+        self.rows.to_csv(self.path, index=False)
+        self.rows[::-1].to_csv(self.second, index=False)
+        self.X = recompute.prepared(self.rows, self.case.drop_first, standardise=standardise)
+        y = None if self.case.target is None else self.rows[self.case.target].to_numpy()
+        self.replay = replay(self.case, self.X.to_numpy(), y)
+        others = [each for each in (*recompute.TARGETS, "weight") if each != self.case.target]
+        self.words = [*self.case.words.split(), "--exclude", ",".join(others), "--missing", "mean"]
+        self.words += ["--target", self.case.target] if self.case.target else []
+        self.words += ["--standardize"] if standardise else []
+
+    def regret(self, printed):
+        """Return loss, optimum and ratio, of the rows so far."""
+        return expected.regret(self.replay, printed)
+
+    def curve(self, printed):
+        """Return loss and optimum at the rows at which the command noted them."""
+        out = []
+        for point in printed:
+            part = self.replay.until(point["rows"])
+            found = expected.regret(part, point["optimum"]) | {"half_life": 0, "changes": len(part.versions) - 1}
+            out.append({name: found[name] for name in CURVE})
+        return out
+
+    def in_units(self):
+        """Return coefficients, centers or components by the names of the columns, with scaling undone."""
+        last = self.replay.parameters[self.replay.versions[-1][0]]
+        names = [*self.X.columns]
+        scales, means = np.ones(len(names)), np.zeros(len(names))
+        if self.standardise:
+            raw = recompute.prepared(self.rows, self.case.drop_first)
+            numeric = [i for i, name in enumerate(names) if "=" not in name]
+            means[numeric] = raw.mean().to_numpy()[numeric]
+            scales[numeric] = [spread for name, spread in zip(names, self.spreads(), strict=False)]
+        if "cluster_centers_" in last:
+            return {
+                "centers": [dict(zip(names, row * scales + means, strict=True)) for row in last["cluster_centers_"]]
+            }
+        if "components_" in last:
+            rows = [row * scales for row in last["components_"]]
+            return {"components": [dict(zip(names, row / np.linalg.norm(row), strict=True)) for row in rows]}
+        if "coef_" not in last:
+            return {}
+        coefficients, intercept = np.atleast_2d(last["coef_"]) / scales, np.atleast_1d(last["intercept_"])
+        intercept = intercept - coefficients @ means
+        rows = [dict(zip(names, row, strict=True)) for row in coefficients]
+        for row in rows:
+            row |= {"constant": TINY} if "constant" in row else {}
+        intercept = [Near(at, 1e-5) for at in intercept]
+        rows = [{"intercept": at, "coefficients": row} for at, row in zip(intercept, rows, strict=True)]
+        return (
+            rows[0]
+            if last["classes"] is None
+            else {"classes": dict(zip(last["classes"][-len(rows) :], rows, strict=True))}
+        )
+
+    def spreads(self):
+        """Return the standard deviations of the numeric columns, without missing values; 1 of a constant."""
+        numbers = [name for name in self.X.columns if "=" not in name]
+        spread = self.rows[numbers].std(ddof=0).to_numpy()
+        return np.where(spread > 0, spread, 1.0)
+
+    def document(self, printed):
+        """Return what ``run --json`` should print."""
+        found, case, n = self.replay, self.case, len(self.replay.w)
+        regret, versions = self.regret(printed["optimum"]), found.versions
+        cost, last = expected.cost(found, versions[-1][1]), found.parameters[versions[-1][0]]
+        measures = expected.measures(found)
+        at_least_optimal = (
+            Between(0.999, math.inf) if case.wraps else cost / printed["optimum"] if printed["optimum"] else ANY
+        )
+        names = {"coef_": "coef", "intercept_": "intercept", "cluster_centers_": "cluster_centers"} | (
+            {"components_": "components"})  # fmt: skip
+        model = {names[name]: value for name, value in last.items() if name in names}
+        if "constant" in self.X and "coef" in model:  # any share of the intercept may be its
+            j = self.X.columns.get_loc("constant")
+            model["coef"] = model["coef"].astype(object)
+            model["coef"][..., j] = TINY
+        if case.kind == "subspace":
+            model["explained_variance_ratio"] = expected.attributes(found)["explained_variance_ratio_"]
+        error = {"error": Between(0, 0.2)} if case.kind not in ("clusters", "subspace") and not case.wraps else {}
+        out = {
+            "rows": n, "rows_dropped": 0, "loss": regret["loss"], "optimum": regret["optimum"],
+            "ratio": regret["ratio"], "regret": regret["loss"] - printed["optimum"],
+            "optimum_error": 0.0, "optimum_interval": regret["optimum_interval"], "metrics": measures,
+            "baseline_metrics": expected.baseline(found), "window_metrics": expected.windows(found), "metrics_rows": n,
+            "recent_metrics_rows": 0, "last_model": {"cost": cost, "ratio": at_least_optimal} | error | model,
+            "in_units": self.in_units(), "changes": len(versions) - 1,
+            "last_change": versions[-1][0] if len(versions) > 1 else math.nan,
+            "coreset_size": Between(1, n), "curve": self.curve(printed["curve"]), "preparation": self.preparation(),
+        }  # fmt: skip
+        out |= {"AUC_error": Between(0, 0.1)} if "AUC" in measures else {}
+        if few := printed["rows_with_most_of_the_loss"]:
+            share, *ids = sentences.most(found, few["rows"])
+            out["rows_with_most_of_the_loss"] = {"rows": few["rows"], "share": share, "ids": ids}
+        return out | ({"secondary_loss": regret["secondary_loss"]} if "secondary_loss" in regret else {})
+
+    def preparation(self):
+        """Return means and standard deviations of the numeric columns, and how many rows they are of."""
+        numbers = [name for name in self.X.columns if "=" not in name]
+        return {"known_rows": len(self.rows), "means": self.rows[numbers].mean().to_numpy(), "scales": self.spreads()}
+
+    def phrases(self, regret):
+        """Return the phrases of the headline, of titles and of columns."""
+        columns, k = self.X.shape[1], self.case.k
+        titles = {f"{before} # {what}": [columns] for before in ("on", "of", "in")
+                  for what in ("features", "columns")} | {
+            "(z = #)": [2], "rank-#": [k], "# clusters": [k], "~ quantile regression": [0.8],
+            "# rows from": [len(self.rows)],
+        }  # fmt: skip
+        return sentences.headline(self.replay, regret) | titles
+
+    def quality(self):
+        """Return the phrases of single measures, by their place."""
+        out = {}
+        for name, value in expected.measures(self.replay).items():
+            share = name.startswith(("accuracy", "recall", "variance"))
+            phrase = (
+                {"#%": [sentences.scaled(value, 100)]} if share else {"~": [value], "~ standard deviations": [value]}
+            )
+            out["quality." + re.escape(name)] = {"#": [value]} if name == "R2" else phrase
+        return out
+
+    def changes(self, printed, found=None):
+        """Return the numbers of changes, and the phrases of each."""
+        events, beside = expected.changes(found or self.replay, printed)
+        facts = [
+            sentences.change(event | more, list(self.X.columns)) for event, more in zip(events, beside, strict=True)
+        ]
+        return [
+            {key: value for key, value in event.items() if key not in ("seconds", "gain")} for event in events
+        ], facts
+
+    def shown(self, printed, run):
+        """Return what ``show --json`` should print: what ``run`` does, and the changes."""
+        document = self.document(run)
+        names = ("rows", "rows_with_most_of_the_loss", "loss", "optimum", "ratio", "regret", "metrics",
+                 "baseline_metrics", "window_metrics", "AUC_error",
+                 "metrics_rows", "recent_metrics_rows", "coreset_size", "in_units")  # fmt: skip
+        out = {name: document[name] for name in names if name in document}
+        last = dict(document["last_model"])
+        last["last_model_ratio"], last["cost"] = last.pop("ratio"), None
+        return out | last | {"changes": self.changes(printed["changes"])[0]}
+
+    def summary(self, run, shown):
+        """Return the phrases of what ``run`` and ``show`` print as text."""
+        n, rows, last = len(self.replay.w), run["coreset_size"], self.document(run)["last_model"]["ratio"]
+        regret = self.regret(run["optimum"])
+        out = self.phrases(regret) | {
+            "# at # rows/s": [n, Between(1, 1e6)], "final model loss # times the optimum, on all rows": [last],
+            "current model loss # times the optimum, on all rows": [last], "rows seen #": [n],
+            "regret ~, on": [run["regret"]],
+            "online loss ~, # times the optimum, on all rows": [regret["loss"], regret["ratio"]],
+            "online loss ~,": [regret["loss"]],
+            "coreset # rows, #% of all": [rows, 100 * rows / n], "coreset # rows": [rows],
+            "features #:": [self.X.shape[1]],
+        }  # fmt: skip
+        units = run["in_units"]
+        columns = [units["coefficients"]] if "coefficients" in units else [
+            each.get("coefficients", each) for each in (*units.get("classes", {}).values(), *units.get("centers", ()),
+            *units.get("components", ()))]  # fmt: skip
+        for name in self.X.columns if columns else ():
+            out[f"{name}{' ~' * len(columns)}"] = [column[name] for column in columns]
+        out["feature" + " #" * (self.case.k or 0)] = [
+            i + (self.case.kind == "subspace") for i in range(self.case.k or 0)
+        ]
+        out[f"feature{' cluster #' * (self.case.k or 0)}"] = [*range(self.case.k or 0)]
+        for event, facts in zip(shown["changes"], self.changes(shown["changes"])[1], strict=True):
+            row = f"{event['at']} # "
+            out[row + "scheduled refresh"] = [event["magnitude"]]
+            out[row + "recent rows cost more than the first ones under the old model, at # rows"] = [
+                event["magnitude"],
+                event["at"],
+            ]
+            compared = "the old model costs #% more than the new one, tolerance #%"
+            for phrase in (compared, compared.replace("#% more than", "# times as much as")):
+                if phrase in facts:
+                    out[row + phrase] = [event["magnitude"], *facts[phrase]]
+        return out
+
+    def night(self, printed_optimum, shown_changes):
+        """Return what ``learn --json`` should print of the same rows once more, backwards, and its phrases.
+
+        The optimum and the changes are those that ``show`` prints after it.
+        """
+        case, n, both = self.case, len(self.rows), pd.concat([self.rows, self.rows[::-1]], ignore_index=True)
+        X = recompute.prepared(both, case.drop_first, known=n, standardise=self.standardise)
+        y = None if case.target is None else both[case.target].to_numpy()
+        found = replay(case, X.to_numpy(), y)
+        before = [answers for at, answers in found.versions if at <= n][-1]
+        measured = [
+            expected.measures(found, slice(n, 2 * n), case.kind == "squared", of=of) for of in (before, found.answers)
+        ]
+        regret = expected.regret(found, printed_optimum)
+        if case.kind == "subspace":
+            whole = (X.to_numpy()[n:] ** 2).sum()
+            for measure, answers in zip(measured, (before, found.answers), strict=True):
+                measure["variance kept"] = 1 - answers[n:].sum() / whole
+        new = [pair for pair in zip(*self.changes(shown_changes, found), strict=True) if pair[0]["at"] > n]
+        rules = {
+            "night": 2, "rows": n, "rows_dropped": 0, "rows_seen": 2 * n, "quality_before": measured[0],
+            "quality_learning": measured[1], "quality_of_earlier_rows": expected.measures(found.until(n)),
+            "order": {"evidence": expected.order(found)["evidence"]}, "seconds": Between(0, 600),
+            "changes": [event for event, _ in new],
+        }  # fmt: skip
+        phrases = sentences.headline(found, regret)
+        return rules, {"headline": phrases} | {rf"changes\[{i}\]": facts for i, (_, facts) in enumerate(new)}
