@@ -5,16 +5,13 @@ from __future__ import annotations
 from fnmatch import fnmatch
 
 MARKS = {
-    ("python open", "*", "*"): "d62: a file opens only where its estimator was imported before",
-    ("python", "wrapped Ridge", "*"): "d76: the second night needs trust",
-    ("python", "wrapped LogisticRegression", "*"): "d76: the second night needs trust",
-    ("python", "regression", "True"): "d80: a new category ends the file",
-    ("python", "low rank", "True"): "d80: a new category ends the file",
-    ("python", "clusters", "True"): "d80: a new category ends the file",
+    ("python*", "regression", "True"): "d80: a new category ends the file",
+    ("python*", "low rank", "True"): "d80: a new category ends the file",
+    ("python*", "clusters", "True"): "d80: a new category ends the file",
     ("service *", "regression", "True"): "d80: a new category ends the file",
     ("service *", "low rank", "True"): "d80: a new category ends the file",
     ("service *", "clusters", "True"): "d80: a new category ends the file",
-    ("service *", "wrapped LightGBM", "*"): "d82: show refits the booster, whose messages precede the JSON",
+    ("service *", "wrapped LightGBM", "*"): "show fits the booster for its optimum, and its messages precede the JSON",
     ("command", "*", "*"): "d73: categories are those of the first night",
 }
 

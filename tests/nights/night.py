@@ -50,7 +50,7 @@ class Job:
         from batch2online import Durable
 
         if self.opens and self.path.exists():
-            return Durable.open(self.path, **({"trusted": True} if self.cell.needs_trust else {}))
+            return Durable.open(self.path)
         return Durable(self.path, self.estimator())
 
     def rows(self, name):

@@ -107,7 +107,7 @@ def estimator_class(name: str) -> type:
     module, _, own_name = name.rpartition(".")
     public = module.partition("._")[0]
     if not _MODULES.fullmatch(public) or not own_name.isidentifier():
-        raise UnnameableError(f"no file may name {name}.")
+        raise UnnameableError(f"a checkpoint cannot name {name}.")
     try:
         found = getattr(import_module(public), own_name)
     except (ImportError, AttributeError) as error:
