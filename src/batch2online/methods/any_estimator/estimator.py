@@ -28,7 +28,7 @@ from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, fitted_models, input_support, serialization
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
-from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
+from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, OfPrediction, RowLoss, ZeroOne, loss_of
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.memory import parsed_bytes
@@ -41,6 +41,7 @@ from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.stream import Stream
+from batch2online.validation import check_targets
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
@@ -91,8 +92,10 @@ class BatchToOnline(Labelled):
         skipped where the gain of the last one shows that it would gain nothing. ``Measured(growth=1.26)`` refits twice
         as often.
     loss : str or function, optional
-        By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
-        "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
+        By name, ``"squared", "absolute", "huber", "quantile", "poisson", "gamma", "tweedie", "zero_one", "log",
+        "distance", "squared_distance", "reconstruction", "negative_log_likelihood"``, with a setting ``("huber",
+        delta), ("quantile", share)`` or ``("tweedie", power)``; or a function ``loss(model, points[, targets])`` that
+        returns an array (n,). None
         is squared for regressors, log (or zero_one) for classifiers, squared_distance for clusterers, reconstruction
         for transformers, negative_log_likelihood for densities; functions need one.
     loss_bound : float, optional
@@ -244,7 +247,7 @@ class BatchToOnline(Labelled):
             raise ValueError(f"loss_bound must be a finite number above 0, got {self.loss_bound!r}.")
         return EstimatorProblem(
             estimator=self.estimator,
-            loss=loss_of(defaults.default_loss(kind, self.estimator) if self.loss is None else self.loss),
+            loss=self._named_loss(),
             seed=settings.seed,
             start=defaults.start_of(self.estimator, self.n_features_in_),
             epsilon=settings.epsilon,
@@ -330,7 +333,20 @@ class BatchToOnline(Labelled):
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
         is_free = defaults.kind_of(self.estimator) in ("function", "estimator") and not self.__sklearn_is_fitted__()
-        return (self._flattened(y), None) if is_free else super()._prepared_targets(y)
+        y, change = (self._flattened(y), None) if is_free else super()._prepared_targets(y)
+        if y is not None and isinstance(self._row_loss, OfPrediction):
+            self._row_loss.check(check_targets(y, len(y))[:, 0] if np.ndim(y) == 1 else y)
+        return y, change
+
+    @property
+    def _takes_any_number(self) -> bool:
+        return not isinstance(self._row_loss, OfPrediction)
+
+    def _target_of(self, y: Any) -> Any:
+        target = super()._target_of(y)
+        if isinstance(self._row_loss, OfPrediction):
+            self._row_loss.check(np.asarray(target, dtype=np.float64))
+        return target
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -347,7 +363,8 @@ class BatchToOnline(Labelled):
         return fresh
 
     def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return self._encoding.schema is None and super()._is_plain_array(X, y, sample_weight)
+        is_plain = self._encoding.schema is None and super()._is_plain_array(X, y, sample_weight)
+        return is_plain and self._takes_any_number
 
     @input_support.short_errors()
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -490,8 +507,12 @@ class BatchToOnline(Labelled):
 
     @property
     def _row_loss(self) -> RowLoss:
-        loss: RowLoss = self._stream.problem.loss
-        return loss
+        """The loss of the stream; before it begins, that of the parameters."""
+        return self._stream.problem.loss if self.__sklearn_is_fitted__() else self._named_loss()
+
+    def _named_loss(self) -> RowLoss:
+        kind = defaults.kind_of(self.estimator)
+        return loss_of(defaults.default_loss(kind, self.estimator) if self.loss is None else self.loss)
 
     def _quality(self, rows: Averages) -> Metrics:
         if self.loss_bound is None and isinstance(self._row_loss, LogLoss):
