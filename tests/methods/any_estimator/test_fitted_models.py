@@ -92,6 +92,7 @@ CASES = {
     "pipeline": (lambda: encoded(make_pipeline(SimpleImputer(), Ridge())), TABLE, Y),
     "pipeline of a forest": (lambda: encoded(RandomForestClassifier(4)), TABLE, WORDS),
     "bagging": (lambda: BaggingRegressor(DecisionTreeClassifier(), 4, max_features=0.5), X, IS_LARGE),
+    "bagged forests": (lambda: BaggingRegressor(RandomForestRegressor(2), 2), X, Y),
     "voting": (lambda: VotingRegressor([("one", Ridge()), ("two", RandomForestRegressor(4))]), X, Y),
     "LightGBM": (lambda: LGBMRegressor(**LIGHT), X, Y),
     "LightGBM of classes": (lambda: LGBMClassifier(**LIGHT), X, WORDS),

@@ -18,20 +18,22 @@ from batch2online.methods.any_estimator.model_checks import (
     require_sound,
 )
 
+Content = dict[str, Any]
+
 
 class Packing(NamedTuple):
     """How an object becomes plain data, and how the data becomes the object."""
 
-    pack: Callable[[Any], dict[str, Any]]
-    unpack: Callable[[dict[str, Any]], Any]
+    pack: Callable[[Any], Content]
+    unpack: Callable[[Content], object]
 
 
-def _pack_tree(tree: Any) -> dict[str, Any]:
+def _pack_tree(tree: Any) -> Content:
     _, arguments, state = tree.__reduce__()
     return {"arguments": list(arguments), "state": state}
 
 
-def _unpack_tree(content: dict[str, Any]) -> Any:
+def _unpack_tree(content: Content) -> object:
     from sklearn.tree._tree import Tree
 
     (n_features, n_classes, n_outputs), state = content["arguments"], content["state"]
@@ -47,7 +49,7 @@ def _unpack_tree(content: dict[str, Any]) -> Any:
     return tree
 
 
-def _unpack_histogram_tree(content: dict[str, Any]) -> Any:
+def _unpack_histogram_tree(content: Content) -> object:
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
     nodes, bits = content["nodes"], content["raw_left_cat_bitsets"]
@@ -60,21 +62,21 @@ def _unpack_histogram_tree(content: dict[str, Any]) -> Any:
     return TreePredictor(nodes, content["binned_left_cat_bitsets"], bits)
 
 
-def _pack_loss(loss: Any) -> dict[str, Any]:
+def _pack_loss(loss: Any) -> Content:
     make, arguments, *_ = loss.__reduce__()
     return {"arguments": list(arguments) if make is type(loss) else []}  # that of several classes has none
 
 
-def _unpack_loss(name: str, content: dict[str, Any]) -> Any:
+def _unpack_loss(name: str, content: Content) -> object:
     module, _, own_name = name.rpartition(".")
     return getattr(import_module(module), own_name)(*map(float, content["arguments"]))
 
 
-def _pack_lightgbm(booster: Any) -> dict[str, Any]:
+def _pack_lightgbm(booster: Any) -> Content:
     return {"text": booster.model_to_string(num_iteration=-1), "best_iteration": booster.best_iteration}
 
 
-def _unpack_lightgbm(content: dict[str, Any]) -> Any:
+def _unpack_lightgbm(content: Content) -> object:
     from lightgbm import Booster
 
     booster = Booster(model_str=checked_lightgbm(content["text"]))
@@ -82,11 +84,11 @@ def _unpack_lightgbm(content: dict[str, Any]) -> Any:
     return booster
 
 
-def _pack_xgboost(booster: Any) -> dict[str, Any]:
+def _pack_xgboost(booster: Any) -> Content:
     return {"text": booster.save_raw("json").decode()}
 
 
-def _unpack_xgboost(content: dict[str, Any]) -> Any:
+def _unpack_xgboost(content: Content) -> object:
     from xgboost import Booster
 
     check_xgboost(content["text"])
@@ -95,7 +97,7 @@ def _unpack_xgboost(content: dict[str, Any]) -> Any:
     return booster
 
 
-def _pack_array_check(function: Any) -> dict[str, Any]:
+def _pack_array_check(function: Any) -> Content:
     if function.func is not check_array or function.args:
         raise TypeError("only check_array of histogram gradient boosting is stored")
     return dict(function.keywords)

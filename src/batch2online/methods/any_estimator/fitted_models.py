@@ -13,9 +13,8 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -40,7 +39,7 @@ _SAFE = re.compile(
 )
 """Types that hold plain data, beside public estimators."""
 
-_SEQUENCES = {each.__name__: each for each in (list, tuple, set, frozenset)}
+_SEQUENCES: dict[str, Any] = {each.__name__: each for each in (list, tuple, set, frozenset)}
 _RANDOM = {each.__name__: each for each in (np.random.MT19937, np.random.PCG64, np.random.Philox, np.random.SFC64)}
 _MOST_VISITS = 10
 
@@ -82,7 +81,7 @@ def loaded(stored: Any, trusted: Trusted) -> Any:
             raise UnusableError(f"it holds {', '.join(missing)}; if you trust the file, add trusted=[{names}].")
         with warnings.catch_warnings():
             warnings.simplefilter("error", InconsistentVersionWarning)
-            model = _read(entries, arrays)
+            model = _Reader(arrays).read(entries)
             for part in _parts(model):
                 check_fitted(part)
     except UnusableError:
@@ -227,47 +226,68 @@ def _places_in(content: Any) -> Iterator[Any]:
             yield from _places_in(item)
 
 
-def _read(entries: list[Any], arrays: list[Array]) -> Any:
-    """Return the object of the last entry."""
-    made: list[Any] = []
+class _Reader:
+    """The objects of the entries so far."""
 
-    def value(stored: Any) -> Any:
-        return made[stored["at"]] if isinstance(stored, dict) else stored
+    def __init__(self, arrays: list[Array]) -> None:
+        self.arrays = arrays
+        self.made: list[object] = []
 
-    for kind, content in entries:
-        made.append(_READERS[kind](content, value) if kind in _READERS else _read_array(kind, arrays[content]))
-    return made[-1]
+    def read(self, entries: list[Any]) -> Any:
+        """Return the object of the last entry."""
+        for kind, content in entries:
+            self.made.append(self._object(kind, content))
+        return self.made[-1]
+
+    def value(self, stored: Any) -> Any:
+        """Return a plain value, or the object at a place."""
+        return self.made[stored["at"]] if isinstance(stored, dict) else stored
+
+    def _object(self, kind: str, content: Any) -> object:
+        match kind:
+            case "array":
+                return self._array(content)
+            case "scalar":
+                return self._array(content)[()]
+            case "list" | "tuple" | "set" | "frozenset":
+                return _SEQUENCES[kind](map(self.value, content))
+            case "objects":
+                array = np.empty(len(content[1]), dtype=object)
+                for at, item in enumerate(content[1]):
+                    array[at] = self.value(item)
+                return array.reshape(content[0])
+            case "mapping":
+                return _mapping(content[0], [(self.value(key), self.value(item)) for key, item in content[1]])
+            case "object":
+                return _instance(content[0], self.value(content[1]))
+            case "packed":
+                return PACKINGS[content[0]].unpack(self.value(content[1]))
+            case "named":
+                return _found(content[0])
+            case "slice":
+                return slice(*map(self.value, content))
+            case "dtype":
+                return np.dtype(content)
+            case "RandomState" | "Generator":
+                return _generator(self.value(content), kind)
+        raise UnusableError(f"a part of it is of the unknown kind {kind!r}.")
+
+    def _array(self, place: int) -> Array:
+        content = self.arrays[place].tobytes()
+        array_header(content)
+        found: Array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+        return found
 
 
-def _read_array(kind: str, stored: Array) -> Any:
-    content = stored.tobytes()
-    array_header(content)
-    array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    return array if kind == "array" else array[()]
-
-
-def _read_sequence(make: Any, content: list[Any], value: Callable[[Any], Any]) -> Any:
-    return make(map(value, content))
-
-
-def _read_mapping(content: list[Any], value: Callable[[Any], Any]) -> Any:
-    name, pairs = content
+def _mapping(name: str, pairs: list[tuple[object, object]]) -> object:
     kind = _found(name)
     require_sound(issubclass(kind, dict), f"{name} is no mapping.")
     found = kind()
-    found.update((value(key), value(item)) for key, item in pairs)
+    found.update(pairs)
     return found
 
 
-def _read_objects(content: list[Any], value: Callable[[Any], Any]) -> Any:
-    shape, items = content
-    array = np.empty(len(items), dtype=object)
-    array[:] = [value(item) for item in items]
-    return array.reshape(shape)
-
-
-def _read_object(content: list[Any], value: Callable[[Any], Any]) -> Any:
-    name, state = content[0], value(content[1])
+def _instance(name: str, state: Any) -> object:
     kind = _found(name)
     instance = kind.__new__(kind)
     if hasattr(instance, "__setstate__"):
@@ -277,31 +297,14 @@ def _read_object(content: list[Any], value: Callable[[Any], Any]) -> Any:
     return instance
 
 
-def _read_random_state(content: Any, value: Callable[[Any], Any]) -> Any:
-    found = np.random.RandomState()
-    found.set_state(value(content))
-    return found
-
-
-def _read_generator(content: Any, value: Callable[[Any], Any]) -> Any:
-    state = value(content)
+def _generator(state: Any, kind: str) -> object:
+    if kind == "RandomState":
+        found = np.random.RandomState()
+        found.set_state(state)
+        return found
     bits = _RANDOM[state["bit_generator"]]()
     bits.state = state
     return np.random.Generator(bits)
-
-
-_READERS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
-    **{name: partial(_read_sequence, make) for name, make in _SEQUENCES.items()},
-    "mapping": _read_mapping,
-    "objects": _read_objects,
-    "object": _read_object,
-    "named": lambda content, value: _found(content[0]),
-    "slice": lambda content, value: slice(*map(value, content)),
-    "dtype": lambda content, value: np.dtype(content),
-    "RandomState": _read_random_state,
-    "Generator": _read_generator,
-    "packed": lambda content, value: PACKINGS[content[0]].unpack(value(content[1])),
-}
 
 
 def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:

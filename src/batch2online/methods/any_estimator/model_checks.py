@@ -65,7 +65,8 @@ def check_fitted(part: Any) -> None:
 
 def _check_ensemble(model: Any) -> None:
     columns = getattr(model, "estimators_features_", None)
-    for at, estimator in enumerate(np.ravel(np.asarray(model.estimators_, dtype=object))):
+    inside = model.estimators_.ravel() if isinstance(model.estimators_, np.ndarray) else model.estimators_
+    for at, estimator in enumerate(inside):
         width = model.n_features_in_ if columns is None else len(columns[at])
         if hasattr(estimator, "tree_"):
             require_sound(estimator.tree_.n_features == width, "trees of an ensemble have other columns.")
