@@ -209,6 +209,8 @@ FORGERIES = {
     "a feature in LightGBM": ("LightGBM", with_text(r"(split_feature=)\d+", r"\g<1>99999999")),
     "sizes in LightGBM": ("LightGBM", with_text(r"(num_leaves=)\d+", r"\g<1>99999999")),
     "a field of LightGBM twice": ("LightGBM", with_text(r"(\\nnum_leaves=)", r"\\nnum_cat=0\g<1>")),
+    "many threads of LightGBM": ("LightGBM", with_entry("n_jobs", 10**6)),
+    "classes of a regressor": ("LightGBM", with_text(r'(\["_n_classes", )-1', r"\g<1>1000000")),
     "classes of LightGBM": ("LightGBM of classes", with_text(r"(num_tree_per_iteration=)\d+", r"\g<1>1000000")),
     "categories in LightGBM": ("LightGBM of categories", with_text(r"(cat_boundaries=0 )\d+", r"\g<1>9999999")),
     "linear leaves of LightGBM": ("LightGBM of linear leaves", with_text(r"(num_features=)\d+", r"\g<1>9999999")),

@@ -49,6 +49,8 @@ def check_fitted(part: Any) -> None:
     settings = vars(part)
     require_sound(settings.get("memory") is None, "it names a path.")
     require_sound(settings.get("input") not in ("filename", "file"), "it reads files that its rows name.")
+    n_jobs = settings.get("n_jobs")
+    require_sound(not isinstance(n_jobs, int) or abs(n_jobs) <= _MOST_THREADS, f"it asks for {n_jobs} threads.")
     if hasattr(part, "tree_") and module.startswith("sklearn.tree."):
         require_sound(part.tree_.n_features == part.n_features_in_, "a tree has other columns than its estimator.")
     if module.startswith("sklearn.ensemble.") and hasattr(part, "estimators_"):
@@ -61,6 +63,9 @@ def check_fitted(part: Any) -> None:
         _check_support_vectors(settings)
     if module.startswith("sklearn.neighbors.") and "_fit_X" in settings:
         _check_neighbours(part, settings)
+    if module == "lightgbm.sklearn" and settings.get("_Booster") is not None:
+        n_trees, n_classes = settings["_Booster"].num_model_per_iteration(), settings["_n_classes"]
+        require_sound(n_trees == (n_classes if n_classes > 2 else 1), "its booster has other classes.")
 
 
 def _check_ensemble(model: Any) -> None:
