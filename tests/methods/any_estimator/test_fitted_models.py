@@ -220,6 +220,10 @@ FORGERIES = {
     "groups in XGBoost": ("XGBoost of classes", with_text(r"(tree_info[^\[]*\[)\d+", r"\g<1>99999999")),
     "rounds in XGBoost": ("XGBoost of classes", with_text(r"(iteration_indptr[^\[]*\[)\d+", r"\g<1>99999999")),
     "categories in XGBoost": ("XGBoost of categories", with_text(r"(categories_sizes[^\[]*\[)\d+", r"\g<1>99999999")),
+    "nodes with categories in XGBoost": (
+        "XGBoost of categories",
+        with_text(r"(categories_nodes[^\[]*\[)\d+", r"\g<1>99"),
+    ),
     "linear models in XGBoost": ("XGBoost of linear models", with_text(r"(num_feature[^\d]*)\d+", r"\g<1>99999")),
     "weights of trees in XGBoost": ("XGBoost with dropout", with_text(r"(weight_drop[^\[]*\[)", r"\g<1>1.0,")),
 }
