@@ -27,7 +27,7 @@ from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, fitted_models, input_support, serialization
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
-from batch2online.methods.any_estimator.row_losses import OfPrediction, RowLoss, loss_of
+from batch2online.methods.any_estimator.row_losses import OfPrediction, loss_of
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.memory import parsed_bytes
@@ -225,7 +225,7 @@ class BatchToOnline(Labelled):
             )
         return EstimatorProblem(
             estimator=self.estimator,
-            loss=self._named_loss(),
+            loss=loss_of(defaults.default_loss(kind, self.estimator) if self.loss is None else self.loss),
             seed=settings.seed,
             start=defaults.start_of(self.estimator, self.n_features_in_),
             epsilon=settings.epsilon,
@@ -311,13 +311,20 @@ class BatchToOnline(Labelled):
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
         is_free = defaults.kind_of(self.estimator) in ("function", "estimator") and not self.__sklearn_is_fitted__()
         y, change = (self._flattened(y), None) if is_free else super()._prepared_targets(y)
-        if y is not None and isinstance(self._row_loss, OfPrediction):
-            self._row_loss.check(check_targets(y, len(y))[:, 0] if np.ndim(y) == 1 else y)
+        if y is not None and (loss := self._loss_with_domain) is not None:
+            loss.check(check_targets(y, len(y))[:, 0] if np.ndim(y) == 1 else y)
         return y, change
 
     @property
     def _takes_any_number(self) -> bool:
-        return not isinstance(self._row_loss, OfPrediction)
+        return self._loss_with_domain is None
+
+    @property
+    def _loss_with_domain(self) -> OfPrediction | None:
+        """The loss, if it is not made for all targets; before the stream begins, that of the parameters."""
+        given = None if self.loss is None else loss_of(self.loss)
+        loss = self._stream.problem.loss if self.__sklearn_is_fitted__() else given
+        return loss if isinstance(loss, OfPrediction) else None
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -463,15 +470,6 @@ class BatchToOnline(Labelled):
         return self
 
     # -- quality -------------------------------------------------------------------------------------------------
-
-    @property
-    def _row_loss(self) -> RowLoss:
-        """The loss of the stream; before it begins, that of the parameters."""
-        return self.stream_.problem.loss if self.__sklearn_is_fitted__() else self._named_loss()
-
-    def _named_loss(self) -> RowLoss:
-        kind = defaults.kind_of(self.estimator)
-        return loss_of(defaults.default_loss(kind, self.estimator) if self.loss is None else self.loss)
 
     @property
     def regret_(self) -> EstimatorRegret:
