@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import IntArray
 
 _MOST_THREADS = 1024
 _MOST_CATEGORIES = 2**16
@@ -158,31 +158,32 @@ def checked_lightgbm(text: str) -> str:
 
 def _check_lightgbm_tree(fields: dict[str, str], width: int) -> None:
     require_sound(not fields.keys() - {*_OF_NODES, *_OF_LEAVES, *_OTHERS}, "LightGBM: a tree has unknown fields.")
-    arrays = {name: _array(value) for name, value in fields.items()}
+    are_numbers = re.fullmatch(r"[-+.0-9einfa ]*", " ".join(fields.values()))
+    require_sound(are_numbers is not None, "LightGBM: a tree has other than numbers.")
+    sizes = {name: len(value.split()) for name, value in fields.items()}
     leaves, n_categories = _number(fields["num_leaves"]), _number(fields["num_cat"])
     n = leaves - 1
     for names, size in ((_OF_NODES, n), (_OF_LEAVES, leaves)):
         for name in names:
-            require_sound(len(arrays.get(name, ())) in (size, 0), f"LightGBM: {name} has other than {size} values.")
-    require_sound(len(arrays["leaf_value"]) == leaves, "LightGBM: a leaf has no value.")
+            require_sound(sizes.get(name, 0) in (size, 0), f"LightGBM: {name} has other than {size} values.")
+    require_sound(sizes["leaf_value"] == leaves, "LightGBM: a leaf has no value.")
     if n:
-        require_sound([len(arrays[name]) == n for name in _REQUIRED], "LightGBM: a node is incomplete.")
-        children = np.concatenate([arrays["left_child"], arrays["right_child"]])
+        require_sound(all(sizes[name] == n for name in _REQUIRED), "LightGBM: a node is incomplete.")
+        children = _integers(f"{fields['left_child']} {fields['right_child']}")
         check_children(n, children[children >= 0])
         check_within("leaf", -1 - children[children < 0], leaves)
-        check_within("feature", arrays["split_feature"], width)
+        check_within("feature", _integers(fields["split_feature"]), width)
+        is_category = _integers(fields["decision_type"]) & 1 == 1
+        if is_category.any():
+            sets = np.array(fields["threshold"].split(), dtype=np.float64)[is_category]
+            check_within("set of categories", sets, n_categories)
     if n_categories:
-        borders = arrays["cat_boundaries"]
-        is_category = arrays["decision_type"].astype(int) & 1 == 1
-        check_within("set of categories", arrays["threshold"][is_category], n_categories)
-        _check_borders(borders, n_categories, len(arrays["cat_threshold"]))
-    elif n:
-        require_sound(arrays["decision_type"].astype(int) & 1 == 0, "LightGBM: a node has no categories.")
+        _check_borders(_integers(fields["cat_boundaries"]), n_categories, sizes["cat_threshold"])
     if fields.get("is_linear", "0") != "0":
-        used = len(arrays["leaf_features"])
-        is_sound = arrays["num_features"].sum() == used == len(arrays["leaf_coeff"]) and len(arrays["leaf_const"])
-        require_sound(is_sound and (arrays["num_features"] >= 0).all(), "LightGBM: a linear leaf is incomplete.")
-        check_within("feature", arrays["leaf_features"], width)
+        used = _integers(fields["num_features"])
+        is_sound = used.sum() == sizes["leaf_features"] == sizes["leaf_coeff"] and sizes["leaf_const"]
+        require_sound(is_sound and (used >= 0).all(), "LightGBM: a linear leaf is incomplete.")
+        check_within("feature", _integers(fields["leaf_features"]), width)
 
 
 def _fields(lines: Iterable[str]) -> dict[str, str]:
@@ -197,9 +198,9 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _array(text: str) -> FloatArray:
-    require_sound(re.fullmatch(r"[-+.0-9einfa ]*", text) is not None, f"{text[:20]!r} are no numbers.")
-    return np.array(text.split(), dtype=np.float64)
+def _integers(text: str) -> IntArray:
+    require_sound(re.fullmatch(r"[-0-9 ]*", text) is not None, f"{text[:20]!r} are no integers.")
+    return np.array(text.split(), dtype=np.int64)
 
 
 def _check_borders(borders: Any, n: int, end: int) -> None:
