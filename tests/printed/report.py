@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import roc_auc_score, roc_curve
 
 from printed import expected, net, recompute, sentences
 from printed.net import ANY, Between
@@ -321,6 +321,8 @@ class Report:
             ratios = 100 * np.sort(expected.attributes(self.found)["explained_variance_ratio_"])[::-1]
             for label, values in (("each component", ratios), ("all up to it", ratios.cumsum())):
                 out["explained", label] = [*enumerate(values, 1)], "component", "%"
+        if self.case.kind in ("poisson", "quantile"):
+            out |= self.residuals()
         if self.case.kind == "classes" and not self.case.wraps:
             share, right = self.positives()
             bins = in_bins(share, self.w)
@@ -330,6 +332,34 @@ class Report:
                 "",
             )
         return out
+
+    def residuals(self):
+        """Return the charts of residuals in ten bins of equal weight, by increasing prediction."""
+        mean, y = self.last[self.ids], self.found.y[self.ids]
+        bins, out = in_bins(mean, self.w), {}
+        at = [np.average(mean[rows], weights=self.w[rows]) for rows in bins]
+        for level, label in ((0.1, "10% quantile"), (0.5, "median"), (0.9, "90% quantile")):
+            values = [quantile((y - mean)[rows], self.w[rows], level) for rows in bins]
+            out["residual", label] = [*zip(at, values, strict=True)], "prediction", ""
+        if self.case.kind == "poisson":
+            targets = [np.average(y[rows], weights=self.w[rows]) for rows in bins]
+            return out | {("mean target", "mean target"): ([*zip(at, targets, strict=True)], "mean prediction", "")}
+        below = [np.average((y <= mean)[rows], weights=self.w[rows]) for rows in bins]
+        label = "fraction of targets below"
+        return out | {(label, "fraction below"): ([*enumerate(below, 1)], "bin, by increasing prediction", "")}
+
+    def lie_on(self, y, series):
+        """Return the complaints about points that are some of many: residuals of rows, and rates of thresholds."""
+        if y == "residual":
+            mean = self.last[self.ids]
+            known = np.c_[mean, self.found.y[self.ids] - mean]
+        else:
+            share, right = self.positives()
+            known = np.c_[roc_curve(right, share, sample_weight=self.w, drop_intermediate=False)[:2]]
+        room = [0.006 * abs(np.array(each)) + 1e-6 for each in series["points"]]
+        lost = [each for each, near in zip(series["points"], room, strict=True)
+                if not (abs(known - each) <= near).all(axis=1).any()]  # fmt: skip
+        return [f"chart {y}: no row or threshold is at {each}" for each in lost]
 
     def scattered(self, series):
         """Return the complaints about rows on principal components, up to signs, or about their ids and weights."""
@@ -364,6 +394,14 @@ def in_bins(values, weights, bins=10):
     middle = (weights[order].cumsum() - weights[order] / 2) / weights.sum()
     places = np.minimum(bins * middle, bins - 1).astype(int)
     return [order[places == each] for each in range(bins) if (places == each).any()]
+
+
+def quantile(values, weights, level):
+    """Return the bounds of a weighted quantile: the values beside it, where rounding decides."""
+    order = np.argsort(values, kind="stable")
+    sums = weights[order].cumsum()
+    places = [min(np.searchsorted(sums, level * sums[-1] + room), len(values) - 1) for room in (-1e-9, 1e-9)]
+    return Between(*values[order][places])
 
 
 def share_of_two(points, w):
@@ -462,11 +500,9 @@ def _cell(place, cell, number):
 def _charts(page, report, rules):
     out, reasons = [], dict(report.reasons())
     for chart in page.charts:
-        y, unit = chart["axes"]["y"]
-        out += [
-            f"chart {y}: {each}"
-            for each in net.words(chart["title"], {"of # model changes": [len(report.events)], "# raises": [3]})
-        ]
+        x, y = (chart["axes"][axis][0] for axis in "xy")
+        facts = {"of # model changes": [len(report.events)], "# raises": [3]}
+        out += [f"chart {y}: {each}" for each in net.words(chart["title"], facts)]
         for each in chart["series"]:
             rule = rules.pop((y, each["label"]), None)
             for tip in each["tips"]:
@@ -474,28 +510,32 @@ def _charts(page, report, rules):
                     at = int(match[1].replace(",", ""))
                     out += [f"tip of {y}: {wrong}" for wrong in net.words(tip, reasons.get(at, {}))]
                     rules.pop((y, "excess cost"), None)
-            if chart["axes"]["x"][0] in report.names:
-                out += _points(y, [(b, report.response(chart["axes"]["x"][0], a)) for a, b in each["points"]])
-            if y == "second principal component":
-                out += report.scattered(each)
-            if y == "evidence (log10)" and each["label"]:
-                out += _points(y, [(b, Between(-2, 3)) for _, b in each["points"]])
-            if rule is None:
+            if not each["label"] or not each["points"]:
                 continue
-            points, across, expected_unit = rule
-            if (chart["axes"]["x"][0], unit) != (across, expected_unit):
-                out.append(f"chart {y}: axes {chart['axes']}, recomputed {across}, {expected_unit or 'no unit'}")
-            if len(each["points"]) != len(points):
-                out.append(f"chart {y}: {len(each['points'])} points, recomputed {len(points)}")
-            out += _points(
-                y,
-                [
-                    pair
-                    for found, known in zip(each["points"], points, strict=False)
-                    for pair in zip(found, known, strict=True)
-                ],
-            )
+            if x in report.names:
+                out += _points(y, [(b, report.response(x, a)) for a, b in each["points"]])
+            elif y == "second principal component":
+                out += report.scattered(each)
+            elif y == "evidence (log10)":
+                out += _points(y, [(b, Between(-2, 3)) for _, b in each["points"]])
+            elif (y, each["label"]) in {("residual", "residual"), ("true positive rate",) * 2}:
+                out += report.lie_on(y, each)
+            elif rule is None:
+                out.append(f"chart {y}: nobody recomputes the points of {each['label']}")
+            else:
+                out += _series(chart, each, *rule)
     return out + [f"no points of {each}" for each in rules]
+
+
+def _series(chart, series, points, across, unit):
+    """Return the complaints about the axes and the points of a series."""
+    (x, _), (y, found), out = chart["axes"]["x"], chart["axes"]["y"], []
+    if (x, found) != (across, unit):
+        out.append(f"chart {y}: axes {chart['axes']}, recomputed {across}, {unit or 'no unit'}")
+    if len(series["points"]) != len(points):
+        out.append(f"chart {y}: {len(series['points'])} points, recomputed {len(points)}")
+    pairs = zip(series["points"], points, strict=False)
+    return out + _points(y, [pair for each in pairs for pair in zip(*each, strict=True)])
 
 
 def _points(place, pairs, rel=6e-5):
