@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from batch2online.homes import HOMES
+
 if TYPE_CHECKING:  # what type checkers and editors see; at run time names are imported on first use
     from os import PathLike
 
@@ -23,14 +25,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
 
 __version__ = "0.2.0"
 
-_homes = {
-    "BatchToOnline": "batch2online.methods.any_estimator.estimator",
-    "Durable": "batch2online.durable",
-    "OnlineClassifier": "batch2online.methods.linear_losses.estimator",
-    "OnlineClustering": "batch2online.methods.clustering.estimator",
-    "OnlineLowRank": "batch2online.methods.low_rank.estimator",
-    "OnlineRegression": "batch2online.methods.least_squares.estimator",
-}
 _modules = (
     "baselines",
     "checks",
@@ -76,14 +70,12 @@ def load(path: str | PathLike[str], *, trusted: Trusted = None, refit: bool = Fa
     path : path
         The file.
     trusted : None, True or list of str
-        Only for :class:`BatchToOnline`: full names of scikit-learn types that the file may contain, in addition to
-        those known to be harmless; True accepts all types. The error message of a refused file names the missing types.
+        Only for :class:`BatchToOnline`: full names of types that the fitted model in the file may contain, in addition
+        to those known to be safe; True accepts all types. The error message of a refused file names the missing types.
     refit : bool, default False
         Only for :class:`BatchToOnline`: if the file holds no usable fitted model, refit the estimator on the rows of
         the file. The time depends on the parameters of the estimator. By default such a file is refused.
     """
-    for home in _homes.values():  # registers what a file may name
-        import_module(home)
     from batch2online.estimator import load as load_estimator
 
     estimator: OnlineEstimator = load_estimator(path, trusted=trusted, refit=refit)
@@ -94,8 +86,8 @@ def __getattr__(name: str) -> Any:
     """Import on first use: ``import batch2online`` alone stays light."""
     if name in _modules:
         return import_module(f"batch2online.{name}")
-    if name in _homes:
-        return getattr(import_module(_homes[name]), name)
+    if name in HOMES:
+        return getattr(import_module(HOMES[name]), name)
     raise AttributeError(f"module 'batch2online' has no attribute {name!r}")
 
 

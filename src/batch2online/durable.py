@@ -38,10 +38,8 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.answers import losses_of_answers
 from batch2online.estimator import estimator_from
-from batch2online.frames import table as _table  # noqa: F401  # files may name its classes
 from batch2online.input import PreparedRows, all_at_hand, at_hand
 from batch2online.methods.any_estimator.no_fits import FitNeededError, without_fitting
-from batch2online.methods.linear_losses import problem as _linear_losses  # noqa: F401  # files may name its classes
 from batch2online.results import ChangeEvent
 from batch2online.storage import journal, model_file, row_keys
 from batch2online.storage.disk_history import DiskHistory

@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from batch2online import headline as words
+from batch2online import homes
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
@@ -1039,9 +1040,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the estimator to one file, atomically; :func:`batch2online.load` returns it.
 
-        Of a :class:`BatchToOnline`, the file holds the rows that the current model was fitted on and, with the extra
-        ``skops``, the fitted model. A warning says when it lacks the model: ``load(path, refit=True)`` then fits it
-        again.
+        Of a :class:`BatchToOnline`, the file holds the fitted model and the rows that it was fitted on. A warning says
+        when it lacks the model: ``load(path, refit=True)`` then fits it again.
         """
         self._check_fitted()
         self._check_settings()
@@ -1210,6 +1210,8 @@ def estimator_from(
     from batch2online.storage.tree import CheckpointError
 
     try:
+        if state["estimator"] not in estimators:
+            homes.import_all()
         cls: Any = estimators[state["estimator"]]
         given = like._own_parameters(state) if like is not None and type(like) is cls else {}
         return cls._from_state(state, trusted=trusted, refit=refit, **given)

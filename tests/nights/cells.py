@@ -48,9 +48,6 @@ class Cell(NamedTuple):
     """Of the command, for the wrapped estimator."""
 
     keeps: tuple[bool, ...] = (False, True)
-    needs_trust: bool = False
-    """Whether its file opens with ``trusted=True`` alone, where no estimator is passed."""
-
     boosts: bool = False
     rows: Any = as_it_is
     """Called with the features and their table: what the estimator is given in Python."""
@@ -114,7 +111,7 @@ SKLEARN = "sklearn.linear_model."
 RIDGE, LOGISTIC = f"{SKLEARN}Ridge", f"{SKLEARN}LogisticRegression"
 HGB, LGBM = "sklearn.ensemble.HistGradientBoostingRegressor", "lightgbm.LGBMRegressor"
 BOOSTER = {"boosts": True, "rows": as_categories, "served_rows": as_numbers}
-WRAPPED = {"needs_trust": True, "served_rows": as_numbers}
+WRAPPED = {"served_rows": as_numbers}
 CELLS = {
     "regression": Cell(partial(_own, "OnlineRegression"), "regression", f"{SKLEARN}LinearRegression"),
     "huber": Cell(

@@ -25,7 +25,7 @@ OTHERS = (
     *("numpy", "pandas", "pyarrow.parquet", "pyarrow.csv", "pyarrow.ipc", "pyarrow.dataset", "orjson", "msgspec"),
     *("scipy.stats", "scipy.optimize", "scipy.sparse.linalg", "scipy.spatial", "joblib", "threadpoolctl", "sqlite3"),
     *("sklearn.compose", "sklearn.pipeline", "sklearn.impute", "sklearn.linear_model", "sklearn.ensemble", "lightgbm"),
-    *("sklearn.cluster", "sklearn.decomposition", "sklearn.metrics", "sklearn.utils.estimator_checks", "skops.io"),
+    *("sklearn.cluster", "sklearn.decomposition", "sklearn.metrics", "sklearn.utils.estimator_checks"),
     *("click", "rich.console", "rich.table", "rich.progress", "uvicorn", "starlette.applications", "prometheus_client"),
     *("uvicorn.protocols.http.h11_impl", "uvicorn.lifespan.on", "uvicorn.loops.asyncio", "http.client"),
 )

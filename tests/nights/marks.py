@@ -5,10 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatch
 
 MARKS = {
-    ("*", "python open", "*", "*"): "d62: a file opens only where its estimator was imported before",
-    ("*", "python", "wrapped Ridge", "*"): "d76: the second night needs trust",
-    ("*", "python", "wrapped LogisticRegression", "*"): "d76: the second night needs trust",
-    ("*", "service *", "wrapped LightGBM", "*"): "d82: show refits the booster, whose messages precede the JSON",
+    ("*", "service *", "wrapped LightGBM", "*"): "show fits the booster for its optimum, before its JSON come messages",
     ("*", "command", "*", "*"): "d73: categories are those of the first night",
 }
 

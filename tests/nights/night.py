@@ -50,7 +50,7 @@ class Job:
         from batch2online import Durable
 
         if self.opens and self.path.exists():
-            return Durable.open(self.path, **({"trusted": True} if self.cell.needs_trust else {}))
+            return Durable.open(self.path)
         return Durable(self.path, self.estimator())
 
     def rows(self, name):
@@ -165,7 +165,7 @@ def read(job):
     """Read the model that a command has written."""
     from batch2online import load
 
-    return job.before_and_after(load(job.path, trusted=True)) | job.asked()
+    return job.before_and_after(load(job.path)) | job.asked()
 
 
 def ask(job):

@@ -60,7 +60,7 @@ OTHERS = (
         "sqlite3",
     ),
     *("sklearn.cluster", "sklearn.decomposition", "sklearn.ensemble", "pandas"),
-    *("click", "rich.console", "rich.table", "rich.progress", "pyarrow.csv", "pyarrow.parquet", "joblib", "skops.io"),
+    *("click", "rich.console", "rich.table", "rich.progress", "pyarrow.csv", "pyarrow.parquet", "joblib"),
 )
 COMMAND = "from batch2online.app.cli import main; main()"
 ENVIRONMENT = os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
@@ -188,10 +188,10 @@ def test_an_estimator_is_the_first_thing_imported(forked, kind):
 # -- files ----------------------------------------------------------------------------------------------------------
 
 DOORS = {
-    "load": "from batch2online import load\nmodel = load({saved!r}, trusted={trusted})\n",
+    "load": "from batch2online import load\nmodel = load({saved!r})\n",
     "pickle": "import pickle\nmodel = pickle.load(open({pickled!r}, 'rb'))\n",
-    "Durable.open": "from batch2online import Durable\nmodel = Durable.open({closed!r}, trusted={trusted})\n",
-    "Durable": "from batch2online import Durable\nmodel = Durable({closed!r}, trusted={trusted})\n",
+    "Durable.open": "from batch2online import Durable\nmodel = Durable.open({closed!r})\n",
+    "Durable": "from batch2online import Durable\nmodel = Durable({closed!r})\n",
     "Durable and an estimator": "from batch2online import Durable\nmodel = Durable({closed!r}, new)\n",
     "Durable and rows in its log": "from batch2online import Durable\nmodel = Durable({killed!r}, new)\n",
 }
@@ -218,10 +218,6 @@ def files(tmp_path_factory):
     return found
 
 
-BROKEN = {
-    "Durable.open": "d62: what a file may name is registered by load and by the class of the model alone",
-    "Durable": "d62: what a file may name is registered by load and by the class of the model alone",
-}
 QUICK = {*product(("load",), KINDS), *product(DOORS, ("regression", "wrapped regressor"))}
 QUICK |= {*product(("Durable.open",), ("huber", "classifier", "clustering", "low rank"))}
 STARTED = {*product(DOORS, ("low rank", "wrapped classifier"))}
@@ -230,8 +226,7 @@ STARTED = {*product(DOORS, ("low rank", "wrapped classifier"))}
 def cells(chosen, *marks):
     for cell in product(DOORS, KINDS):
         if cell in chosen:
-            broken = [pytest.mark.xfail(raises=AssertionError, reason=BROKEN[cell[0]])] if cell[0] in BROKEN else []
-            yield pytest.param(*cell, id="-".join(cell), marks=[*marks, *broken])
+            yield pytest.param(*cell, id="-".join(cell), marks=marks)
 
 
 def copied(files, folder):
@@ -241,8 +236,7 @@ def copied(files, folder):
 
 def open_and_learn(run, files, folder, door, kind):
     """Open a file of a kind, answer, learn what is left, and answer again: as the estimator would have done here."""
-    trusted = True if kind == "wrapped trees" else None
-    opened = DOORS[door].format(**copied(files[kind], folder), trusted=trusted)
+    opened = DOORS[door].format(**copied(files[kind], folder))
     program = ROWS + made(kind) * ("new" in opened) + opened + answers(kind) + "first = out\n"
     program += learning(kind, "60:80") + alone(kind) + answers(kind) + "out = [*first, *out]\n" + PRINT
     found, names = json.loads(output(run(program))), {}
@@ -263,13 +257,12 @@ def test_a_file_opens_in_an_interpreter_that_has_imported_nothing(files, tmp_pat
     open_and_learn(started, files, tmp_path, door, kind)
 
 
-@pytest.mark.xfail(raises=AssertionError, reason="d76: a file of a wrapped booster is refused by the next process")
 def test_a_second_night_of_a_wrapped_booster_needs_no_trust(forked, files, tmp_path):
     program = "from batch2online import Durable\nwith Durable({closed!r}) as model: print(model.n_seen_)"
     assert output(forked(program.format(**copied(files["wrapped trees"], tmp_path)))) == "60\n"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "wrapped trees"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("file", ["saved", "closed"])
 @pytest.mark.slow
 def test_the_command_opens_every_file(forked, files, tables, file, kind):

@@ -10,7 +10,6 @@ from batch2online import BatchToOnline, Durable
 lightgbm = pytest.importorskip("lightgbm", reason="needs the extra boosters")
 
 
-@pytest.mark.xfail(reason="d82: a booster is refitted whenever its file is opened")
 def test_opening_a_file_with_a_booster_fits_nothing(tmp_path, monkeypatch):
     X = np.random.default_rng(0).normal(size=(300, 3))
     path, fits = tmp_path / "model.b2o", []

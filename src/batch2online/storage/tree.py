@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from batch2online import homes
 from batch2online.schema import check_fields, check_parts, classes, is_closed, kinds_of, optional_of
 
 Array = np.ndarray[Any, Any]
@@ -175,6 +176,8 @@ class _Decoder:
         return array
 
     def _object(self, name: Any, content: Any, depth: int) -> Any:
+        if isinstance(name, str) and name not in classes:
+            homes.import_all()
         if not isinstance(name, str) or name not in classes or not isinstance(content, dict):
             found = str(name)[:_LONGEST]
             raise CheckpointError(f"a checkpoint cannot hold {found!r}: if it is your class, import its module first.")

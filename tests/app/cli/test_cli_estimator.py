@@ -104,19 +104,17 @@ def test_a_python_file_with_a_model(rows, tmp_path, capsys):
     )
 
 
-@pytest.mark.slow
-def test_a_file_makes_no_estimator_that_was_not_named(rows, tmp_path, capsys):
-    said("run", rows, "--task", "anomaly", *TASKS["anomaly"], "--out", tmp_path, capsys=capsys)
-    assert "add --trust if you trust it, or give --estimator" in said("predict", tmp_path, rows, capsys=capsys, code=2)
-
-
-def test_a_trusted_file_predicts_with_the_fitted_model(rows, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("skops")
-    tree = ["--estimator", "sklearn.tree.DecisionTreeRegressor", "--set", "max_depth=3"]
-    words = ["run", rows, "--task", "regression", "--target", "y", "--exclude", "kind", *tree, "--out", tmp_path]
-    said(*words, capsys=capsys)
+@pytest.mark.parametrize(
+    ("estimator", "needs_trust"), [("tree.DecisionTreeRegressor", False), ("neighbors.KNeighborsRegressor", True)]
+)
+def test_a_file_predicts_with_the_fitted_model(estimator, needs_trust, rows, tmp_path, capsys, monkeypatch):
+    words = ["--task", "regression", "--target", "y", "--exclude", "kind", "--estimator", f"sklearn.{estimator}"]
+    said("run", rows, *words, "--out", tmp_path, capsys=capsys)
     monkeypatch.setattr(EstimatorProblem, "fit_on", None)
-    assert "prediction" in said("predict", tmp_path, rows, "--trust", capsys=capsys)
+    if needs_trust:
+        refused = said("predict", tmp_path, rows, capsys=capsys, code=2)
+        assert "add --trust if you trust it, or give --estimator" in refused
+    assert "prediction" in said("predict", tmp_path, rows, *["--trust"] * needs_trust, capsys=capsys)
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_checkpoints_continue_as_the_original(name, tmp_path):
     half = learn(new(name), name, N, slice(0, N // 2))
     half.save(tmp_path / "model")
     if hasattr(estimator, "fit"):
-        twin = load(tmp_path / "model", trusted=True)  # forests are not loaded otherwise
+        twin = load(tmp_path / "model")
         assert repr(twin) == repr(half)
     else:
         with pytest.raises(CheckpointError, match=r"estimator was function .*restore\(path, estimator="):
@@ -180,10 +180,9 @@ def forge_an_estimator(path, module, name):
 )
 def test_forged_checkpoints_are_refused(tmp_path, module, name, message):
     forge_an_estimator(tmp_path / "model", module, name)
-    with pytest.raises(CheckpointError, match=message):
-        load(tmp_path / "model", trusted=True)
-    with pytest.raises(CheckpointError, match="not known to be harmless"):
-        load(tmp_path / "model")
+    for trusted in (None, True):
+        with pytest.raises(CheckpointError, match=message):
+            load(tmp_path / "model", trusted=trusted)
 
 
 def test_restore_refuses_what_is_not_its_own(tmp_path):

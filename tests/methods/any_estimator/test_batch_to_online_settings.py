@@ -15,7 +15,8 @@ from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge, SGDClassifier
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge, SGDClassifier
+from sklearn.metrics import mean_tweedie_deviance
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -23,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
-from batch2online import BatchToOnline, coresets
+from batch2online import BatchToOnline, coresets, load
 from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.methods.any_estimator.weighted_fit import copy_counts, subsample
 from batch2online.refresh import Geometric
@@ -286,9 +287,22 @@ def test_named_losses_are_what_they_say():
     kmeans, pca = KMeans(3, n_init=1, random_state=0).fit(X), PCA(2).fit(X)
     mixture = GaussianMixture(2, random_state=0).fit(X)
     none = np.empty((N, 0))
+    away, counts, scale = y - ridge.predict(X), np.round(np.exp(y / np.ptp(y))), np.abs(y).max()
+    poisson = PoissonRegressor().fit(X / scale, counts)
+    half_deviances = {
+        power: np.array(
+            [mean_tweedie_deviance([a], [b], power=power) / 2 for a, b in zip(counts, poisson.predict(X), strict=True)]
+        )
+        for power in (1, 1.5, 2)
+    }
     expected = {
-        "squared": (ridge, y[:, None], np.square(y - ridge.predict(X))),
-        "absolute": (ridge, y[:, None], np.abs(y - ridge.predict(X))),
+        "squared": (ridge, y[:, None], np.square(away)),
+        "absolute": (ridge, y[:, None], np.abs(away)),
+        "huber": (ridge, y[:, None], np.where(np.abs(away) < 1.35, away**2, 2.7 * np.abs(away) - 1.35**2)),
+        "quantile": (ridge, y[:, None], np.abs(away) / 2),
+        "poisson": (poisson, counts[:, None], half_deviances[1]),
+        "gamma": (poisson, counts[:, None], half_deviances[2]),
+        "tweedie": (poisson, counts[:, None], half_deviances[1.5]),
         "zero_one": (logistic, labels[:, None], logistic.predict(X) != labels),
         "log": (logistic, labels[:, None], -logistic.predict_log_proba(X)[np.arange(N), labels]),
         "distance": (kmeans, none, kmeans.transform(X).min(axis=1)),
@@ -302,6 +316,41 @@ def test_named_losses_are_what_they_say():
         (losses, _), seen = LOSSES[name].warm_up().score(X, targets, np.ones(N))
         assert losses.shape == (N,)
         assert seen.same_settings(LOSSES[name].warm_up())
+
+
+@pytest.mark.parametrize("loss", [("quantile", 0.9), ("huber", 2.0), ("tweedie", 1.2), "poisson"])
+def test_losses_of_linear_models_are_those_of_any_regressor(loss, tmp_path):
+    X, y = data("regression")
+    counts = np.round(np.exp(y / np.ptp(y)))
+    settings = {"loss": loss, "refresh": Geometric(1.5), "random_state": 0}
+    model = BatchToOnline(PoissonRegressor(), **settings).partial_fit(X, counts)
+    pieces = BatchToOnline(PoissonRegressor(), **settings)
+    for row in range(5):
+        pieces.learn_one(X[row], counts[row])
+    for start in range(5, N, 77):
+        pieces.partial_fit(X[start : min(N, start + 77)], counts[start : min(N, start + 77)])
+    assert pieces.regret_ == model.regret_
+    assert 0 < model.regret_.loss < np.inf
+    assert next(name for name in model.metrics_ if "loss" in name).startswith(loss[0] if len(loss) == 2 else loss)
+    model.save(tmp_path / "model")
+    twin = load(tmp_path / "model")
+    assert twin.loss == loss
+    assert twin.partial_fit(X, counts).regret_ == model.partial_fit(X, counts).regret_
+
+
+@pytest.mark.parametrize("loss", ["gamma", "poisson"])
+def test_targets_that_a_loss_is_not_made_for_are_refused_before_they_are_learned(loss):
+    X, y = data("regression")
+    model = BatchToOnline(Ridge(), loss=loss, random_state=0)
+    with pytest.raises(ValueError, match=r"y must be .* for the (gamma|Poisson) loss, got -1 at row 3"):
+        model.partial_fit(X, np.where(np.arange(N) == 3, -1.0, 1.0))
+    model.partial_fit(X[:50], np.abs(y[:50]) + 1)
+    for learn in (lambda: model.learn_one(X[0], -1.0), lambda: model.partial_fit(X[:2], [1.0, -1.0])):
+        with pytest.raises(ValueError, match="got -1"):
+            learn()
+    with pytest.raises(ValueError, match="of one target"):
+        BatchToOnline(Ridge(), loss=loss).partial_fit(X, np.stack([np.abs(y)] * 2, axis=1))
+    assert model.n_seen_ == 50
 
 
 @pytest.mark.parametrize(

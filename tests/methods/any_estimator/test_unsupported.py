@@ -11,10 +11,8 @@ from sklearn.cluster import DBSCAN, AgglomerativeClustering, Birch
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_info
 
-from batch2online import BatchToOnline, load
-from batch2online.methods.any_estimator.problem import EstimatorProblem
+from batch2online import BatchToOnline
 from batch2online.numerics import threads
-from batch2online.storage.tree import CheckpointError
 
 X = np.random.default_rng(0).normal(size=(100, 3))
 
@@ -75,15 +73,3 @@ def test_openmp_has_one_thread_unless_a_variable_says_otherwise(monkeypatch):
         assert BatchToOnline(Counting(os.cpu_count()), random_state=0).fit(X, X[:, 0]).model_.n_jobs == os.cpu_count()
     finally:
         threads._is_set.cache_clear()
-
-
-def test_a_saved_booster_predicts_without_being_fitted_again(tmp_path, monkeypatch):
-    lightgbm = pytest.importorskip("lightgbm")
-    pytest.importorskip("skops")
-    booster = lightgbm.LGBMRegressor(n_estimators=5, verbose=-1, min_child_samples=5)
-    model = BatchToOnline(booster, random_state=0).fit(X, X[:, 0])
-    model.save(tmp_path / "model")
-    monkeypatch.setattr(EstimatorProblem, "fit_on", None)
-    with pytest.raises(CheckpointError, match="trusted="):
-        load(tmp_path / "model")
-    np.testing.assert_array_equal(load(tmp_path / "model", trusted=True).predict(X), model.predict(X))

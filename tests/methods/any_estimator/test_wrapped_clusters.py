@@ -77,7 +77,7 @@ def test_numbers_of_clusters_do_not_depend_on_chunks_and_survive_a_file(name, tm
     assert np.array_equal(whole.predict(X), pieces.predict(X))
     assert whole.changes_ == pieces.changes_
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # without skops the file holds rows alone
+        warnings.simplefilter("ignore")  # of some estimators the file holds rows alone
         whole.save(tmp_path / "model.b2o")
     again = BatchToOnline.restore(tmp_path / "model.b2o", estimator=ESTIMATORS[name])
     assert np.array_equal(again.predict(X), whole.predict(X))

@@ -105,7 +105,7 @@ _set = click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="
 
 stored_estimator = (
     click.option(
-        "--trust", is_flag=True, help="Trust MODEL: load its estimator, which may run any code, as it was fitted."
+        "--trust", is_flag=True, help="Trust MODEL: load its fitted model whatever it holds, which may run any code."
     ),
     click.option("--estimator", metavar="NAME", help="Estimator of the run, to fit again, if MODEL is not trusted."),
     _set,

@@ -35,8 +35,8 @@ class StoredModel:
 def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = (), trust: bool = False) -> StoredModel:
     """Load the model of a file or of the folder of a run.
 
-    ``trust`` lets the file construct any estimator, as Python would; otherwise ``estimator`` and ``sets`` name the
-    wrapped one, if it is not known to be harmless, which is then fitted again.
+    ``trust`` accepts a fitted model of any types; ``estimator`` and ``sets`` name the wrapped estimator of a file that
+    cannot name it, or whose fitted model is not accepted, and it is then fitted again.
     """
     file = path / "model.b2o" if path.is_dir() else path
     found = in_place(file.parent, file.name)
@@ -73,7 +73,7 @@ def _loaded(path: Path, estimator: str | None, sets: Sequence[str], trust: bool)
         if "restore(path, estimator=...)" not in str(error):
             raise
         how = "add --trust if you trust it, or give --estimator and --set again"
-        message = f"{path}: its estimator is not loaded from a file that is not trusted: {how}."
+        message = f"{path}: its fitted model is not loaded from a file that is not trusted: {how}."
         raise DataError(message) from error
 
 

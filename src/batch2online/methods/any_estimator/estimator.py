@@ -24,11 +24,10 @@ from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
-from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
+from batch2online.methods.any_estimator import defaults, fitted_models, input_support, serialization
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
-from batch2online.methods.any_estimator.row_losses import loss_of
-from batch2online.methods.any_estimator.trust import Trust
+from batch2online.methods.any_estimator.row_losses import OfPrediction, loss_of
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.memory import parsed_bytes
@@ -40,6 +39,7 @@ from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.stream import Stream
+from batch2online.validation import check_targets
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
@@ -89,8 +89,10 @@ class BatchToOnline(Labelled):
         skipped where the gain of the last one shows that it would gain nothing. ``Measured(growth=1.26)`` refits twice
         as often.
     loss : str or function, optional
-        By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
-        "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
+        By name, ``"squared", "absolute", "huber", "quantile", "poisson", "gamma", "tweedie", "zero_one", "log",
+        "distance", "squared_distance", "reconstruction", "negative_log_likelihood"``, with a setting ``("huber",
+        delta), ("quantile", share)`` or ``("tweedie", power)``; or a function ``loss(model, points[, targets])`` that
+        returns an array (n,). None
         is squared for regressors, log (or zero_one) for classifiers, squared_distance for clusterers, reconstruction
         for transformers, negative_log_likelihood for densities; functions need one.
     sensitivity : function, optional
@@ -141,11 +143,11 @@ class BatchToOnline(Labelled):
     hindsight optimum on all rows if they are kept. Before the first refresh there is no model; the loss of a row is
     then that of the simplest one.
 
-    ``save`` stores the rows that the current model was fitted on and, if skops is installed, the fitted model in its
-    form. ``load`` takes the model if all of its types are known to be harmless or trusted (``trusted=`` of
-    :func:`batch2online.load`), and refuses the file otherwise; with ``refit=True`` it fits the estimator again on the
-    rows. Only scikit-learn's own estimators with plain parameters come back from a file alone; :meth:`restore` takes
-    the rest.
+    ``save`` stores the current model and the rows that it was fitted on, without pickle. ``load`` fits nothing: it
+    takes the model if its types are known to be safe, as those of most estimators of scikit-learn, LightGBM and XGBoost
+    are, or if you trust them (``trusted=`` of :func:`batch2online.load`), and refuses the file otherwise; with
+    ``refit=True`` it fits the estimator again on the rows. Estimators of these packages with plain parameters come back
+    from a file alone; :meth:`restore` takes the rest.
 
     Examples
     --------
@@ -308,7 +310,21 @@ class BatchToOnline(Labelled):
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
         is_free = defaults.kind_of(self.estimator) in ("function", "estimator") and not self.__sklearn_is_fitted__()
-        return (self._flattened(y), None) if is_free else super()._prepared_targets(y)
+        y, change = (self._flattened(y), None) if is_free else super()._prepared_targets(y)
+        if y is not None and (loss := self._loss_with_domain) is not None:
+            loss.check(check_targets(y, len(y))[:, 0] if np.ndim(y) == 1 else y)
+        return y, change
+
+    @property
+    def _takes_any_number(self) -> bool:
+        return self._loss_with_domain is None
+
+    @property
+    def _loss_with_domain(self) -> OfPrediction | None:
+        """The loss, if it is not made for all targets; before the stream begins, that of the parameters."""
+        given = None if self.loss is None else loss_of(self.loss)
+        loss = self._stream.problem.loss if self.__sklearn_is_fitted__() else given
+        return loss if isinstance(loss, OfPrediction) else None
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -325,7 +341,8 @@ class BatchToOnline(Labelled):
         return fresh
 
     def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return self._encoding.schema is None and super()._is_plain_array(X, y, sample_weight)
+        is_plain = self._encoding.schema is None and super()._is_plain_array(X, y, sample_weight)
+        return is_plain and self._takes_any_number
 
     @input_support.short_errors()
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -600,24 +617,24 @@ class BatchToOnline(Labelled):
     def _fitted_state(self) -> dict[str, Any]:
         current = self._stream.current.model
         is_nameable = current is not None and "class" in self._inner_settings()
-        return {"fitted": skops_model.dumped(current.model) if is_nameable else None}
+        return {"fitted": fitted_models.dumped(current.model) if is_nameable else None}
 
     def _warn_of_missing(self, stored: dict[str, Any]) -> None:
         """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
         if self._stream.current.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
             return
-        why = "skops cannot hold it" if skops_model.is_installed() else "skops is not installed (batch2online[skops])"
         warnings.warn(
             f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
-            f"since {why}: load(path, refit=True) fits it again.",
+            "which has parts that no file can hold: load(path, refit=True) fits it again.",
             UserWarning,
             stacklevel=3,
         )
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
-        trust, may_fit = Trust.of(trusted), refit or "estimator" in given
-        params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
+        fitted_models.check_trusted(trusted)
+        may_fit = refit or "estimator" in given
+        params = {n: serialization.built(value, n) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator.stream
@@ -625,7 +642,7 @@ class BatchToOnline(Labelled):
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
             estimator._stream = serialization.with_restored_models(
-                stream, state.get("fitted"), trust, may_fit, serialization.checked_orders(state.get("orders"), stream)
+                stream, state.get("fitted"), trusted, may_fit, serialization.checked_orders(state.get("orders"), stream)
             )
         except CheckpointError:
             raise

@@ -18,8 +18,11 @@ from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 
 from batch2online._types import FloatArray
+from batch2online.methods.linear_losses.losses import Huber, PredictorLoss, named, of_regression
+from batch2online.methods.linear_losses.problem import MeanUnderLoss
 from batch2online.quality import Baseline, ClassBaseline, MeanBaseline
 from batch2online.rows import Rows
+from batch2online.schema import storable
 from batch2online.warm_up import Free, LabelsSoFar, MeanSoFar, Scored, WarmUp
 
 _LEAST_PROBABILITY = 1e-15
@@ -78,6 +81,45 @@ class Deviation(RowLoss):
 
     def measure(self, mean: float) -> tuple[str, float]:
         return ("RMSE", math.sqrt(mean)) if self.power == 2 else ("MAE", mean)
+
+
+@storable
+@dataclass(frozen=True)
+class PlainHuber(Huber):
+    """Huber's loss of residuals z as they are: z^2 up to ``delta``, linear beyond. No scale is fitted."""
+
+    def without_scale(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        return self.value(eta, y, 1.0) - 1.0
+
+
+@dataclass(frozen=True)
+class OfPrediction(RowLoss):
+    """A loss of linear models, of the predictions of any regressor; those outside its domain count as the nearest."""
+
+    name: str
+    own: PredictorLoss
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return self.with_secondary(model, points, targets)[0]
+
+    def with_secondary(self, model: Any, points: FloatArray, targets: FloatArray) -> Scored:
+        y, predictions = targets[:, 0], np.reshape(model.predict(points), -1).astype(np.float64)
+        return self.own.without_scale(self.own.predictor(predictions), y), np.abs(y - predictions)
+
+    def check(self, targets: FloatArray) -> None:
+        """Raise ValueError for targets (n,) that the loss is not made for."""
+        if targets.ndim != 1:
+            raise ValueError(f"The {self.name} loss is of one target, got targets of shape {targets.shape}.")
+        self.own.check(targets)
+
+    def warm_up(self) -> WarmUp:
+        return MeanUnderLoss(self.own, MeanSoFar(of_targets=True))
+
+    def baseline(self) -> Baseline:
+        return MeanBaseline(self.warm_up())
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return f"{self.name} loss", mean
 
 
 @dataclass(frozen=True)
@@ -199,6 +241,8 @@ def _last_step(model: Any, points: Any) -> tuple[Any, Any]:
 LOSSES: dict[str, RowLoss] = {
     "squared": Deviation(2.0),
     "absolute": Deviation(1.0),
+    "huber": OfPrediction("huber", PlainHuber()),
+    **{name: OfPrediction(name, named(name)) for name in ("quantile", "poisson", "gamma", "tweedie")},
     "zero_one": ZeroOne(),
     "log": LogLoss(),
     "distance": Distance(1.0),
@@ -209,8 +253,17 @@ LOSSES: dict[str, RowLoss] = {
 """Losses by name."""
 
 
-def loss_of(loss: str | Callable[..., Any]) -> RowLoss:
-    """Return the loss of this name, or the function itself."""
+def loss_of(loss: str | tuple[str, float] | Callable[..., Any]) -> RowLoss:
+    """Return the loss of this name, or of a name and its setting, or the function itself.
+
+    >>> loss_of(("quantile", 0.9))
+    OfPrediction(name='quantile', own=Quantile(quantile=0.9, factor=1.0))
+    """
+    if isinstance(loss, tuple) and len(loss) == 2 and loss[0] in ("huber", "quantile", "tweedie"):
+        name, setting = loss[0], float(loss[1])
+        return OfPrediction(
+            name, PlainHuber(setting) if name == "huber" else of_regression(name, setting, setting, setting)
+        )
     if isinstance(loss, str):
         if loss not in LOSSES:
             raise ValueError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")

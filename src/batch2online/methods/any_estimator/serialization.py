@@ -1,9 +1,8 @@
 """Wrapped estimators in files: parameters as plain data, the rows a model was fitted on, and the fitted model.
 
-A file names classes of scikit-learn, LightGBM and XGBoost alone, without pickle. When it is read, those that
-:mod:`trust` lists are built again; others only if the caller trusts them. What cannot be named is left out, and must be
-passed again. No parameter is a path: the ``memory`` of a pipeline is left out when it is written, and a file that names
-one is refused.
+A file names public estimators of scikit-learn, LightGBM and XGBoost alone, without pickle, and their parameters are
+plain data. What cannot be named is left out, and must be passed again. No parameter is a path: the ``memory`` of a
+pipeline is left out when it is written, and a file that names one is refused.
 
 Loading fits nothing. It takes the fitted model out of the file, or refuses; with ``refit=True``, or with an estimator
 of the caller's own, it fits again on the rows.
@@ -16,7 +15,6 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
@@ -28,14 +26,15 @@ from sklearn.pipeline import Pipeline
 
 from batch2online._types import IntArray
 from batch2online.drift.half_life_selection import HalfLifeSelection
+from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable
-from batch2online.methods.any_estimator import defaults, skops_model
+from batch2online.methods.any_estimator import defaults, fitted_models
+from batch2online.methods.any_estimator.model_checks import UnusableError
 from batch2online.methods.any_estimator.no_fits import without_fitting
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
 from batch2online.methods.any_estimator.sensitivity import Sensitivity
-from batch2online.methods.any_estimator.trust import Trust, harmless, is_modest, public_name
 from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.least_squares.sketch import Leverage
@@ -50,9 +49,6 @@ from batch2online.state import StreamState
 from batch2online.storage.tree import CheckpointError
 from batch2online.stream import Stream
 from batch2online.warm_up import Free
-
-_TRIAL_ROWS = 10
-"""Rows on which a model out of a file is evaluated."""
 
 _PLAIN = (type(None), bool, int, float, str)
 _DTYPES = ("float32", "float64", "int32", "int64")
@@ -109,10 +105,10 @@ def _of_estimator(value: Any) -> Any:
     return {"module": type(value).__module__, "class": type(value).__qualname__, "params": params}
 
 
-def built(value: Any, name: str, trust: Trust) -> Any:
-    """Return the parameter of this name from what a checkpoint holds for it; CheckpointError if it needs more trust."""
+def built(value: Any, name: str) -> Any:
+    """Return the parameter of this name from what a checkpoint holds for it."""
     if isinstance(value, list | tuple):
-        return type(value)(built(item, name, trust) for item in value)
+        return type(value)(built(item, name) for item in value)
     if _is_path(value):
         raise CheckpointError(f"{name} holds the path {value[:40]!r}, and no file may name one.")
     if not isinstance(value, dict):
@@ -127,14 +123,14 @@ def built(value: Any, name: str, trust: Trust) -> Any:
         return getattr(np, value["dtype"])
     if value.get("coreset") in _CORESETS:
         return _CORESETS[value["coreset"]]
-    return _built_estimator(value, name, trust)
+    return _built_estimator(value, name)
 
 
-def _built_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
+def _built_estimator(value: dict[str, Any], name: str) -> Any:
     if value.keys() != {"module", "class", "params"} or not isinstance(value["params"], dict):
         raise CheckpointError(f"{name} is no estimator.")
     params = {
-        key: item if key in _PATTERNS and isinstance(item, str) else built(item, name, trust)
+        key: item if key in _PATTERNS and isinstance(item, str) else built(item, name)
         for key, item in value["params"].items()
     }
     if params.get("memory") is not None:
@@ -145,7 +141,9 @@ def _built_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
             "one: use BatchToOnline.restore(path, estimator=...)."
         )
     try:
-        estimator = _class_of(value["module"], value["class"], params, trust)(**params)
+        estimator = fitted_models.estimator_class(f"{value['module']}.{value['class']}")(**params)
+    except fitted_models.UnnameableError as error:
+        raise CheckpointError(f"{name}: {error}") from error
     except TypeError as error:
         raise CheckpointError(f"this version of scikit-learn has other parameters of {value['class']}.") from error
     if isinstance(estimator, Pipeline) and not conforms(estimator.steps, list[tuple[str, Any]]):
@@ -153,31 +151,6 @@ def _built_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
     if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()  # what fit would refuse, perhaps much later
     return estimator
-
-
-def _class_of(module: str, name: str, params: dict[str, Any], trust: Trust) -> Any:
-    if trust.covers(f"{module}.{name}"):
-        return _estimator_class(module, name)
-    found = harmless().get(public_name(module, name))
-    if found is not None and is_modest(params):
-        return found
-    which = "its parameters ask for much work" if found is not None else "it is not known to be harmless"
-    raise CheckpointError(
-        f"it would make {module}.{name}, and {which}. If you trust the file, use "
-        f'load(path, trusted=["{module}.{name}"]) or BatchToOnline.restore(path, estimator=...).'
-    )
-
-
-def _estimator_class(module: str, name: str) -> Any:
-    if module.split(".")[0] not in _PACKAGES:
-        raise CheckpointError(f"a checkpoint cannot name {module}.{name}.")
-    try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise CheckpointError(f"{module.split('.')[0]} as it is installed has no {module}.{name}.") from error
-    if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
-        raise CheckpointError(f"{module}.{name} is no estimator.")
-    return found
 
 
 def is_same(own: Any, other: Any) -> bool:
@@ -267,7 +240,7 @@ def checked_orders(orders: Any, stream: Stream) -> Orders:
     return [None if order is None else np.array(order, dtype=np.int64) for order in orders]
 
 
-def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool, orders: Orders) -> Stream:
+def with_restored_models(stream: Stream, content: Any, trusted: Trusted, may_fit: bool, orders: Orders) -> Stream:
     """Return a stream in which the rows that a file holds are replaced by the models fitted on them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
@@ -285,10 +258,8 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
     later = problem.fitted_later
     with nullcontext() if may_fit else without_fitting():
         of_state = {id(each): order for each, order in zip(learner.states, orders, strict=True)}
-        rows = current.model
-        model = (
-            None if rows is None else _restored_model(problem, rows, content, trust, may_fit, of_state.get(id(current)))
-        )
+        rows, first = current.model, of_state.get(id(current))
+        model = None if rows is None else _restored_model(problem, rows, content, trusted, may_fit, first)
 
         def restored(state: StreamState) -> StreamState:
             state = replace(state, model=model if state is current else later(state.model, of_state[id(state)]))
@@ -318,12 +289,12 @@ def _with_references(learner: Any, change: Callable[[StreamState, Any], Any]) ->
 
 
 def _restored_model(
-    problem: EstimatorProblem, rows: Rows, content: Any, trust: Trust, may_fit: bool, order: IntArray | None
+    problem: EstimatorProblem, rows: Rows, content: Any, trusted: Trusted, may_fit: bool, order: IntArray | None
 ) -> Any:
     """Return the fitted model in a file; fit it again only if that is allowed."""
     try:
-        return replace(_fitted_model(problem, rows, content, trust), order=order)
-    except skops_model.UnusableError as error:
+        return FittedEstimator(_fitted_model(problem, rows, content, trusted), rows, order)
+    except UnusableError as error:
         if may_fit:
             return problem.fit_on(rows, order)
         raise CheckpointError(
@@ -333,16 +304,13 @@ def _restored_model(
         ) from error
 
 
-def _fitted_model(problem: EstimatorProblem, rows: Rows, content: Any, trust: Trust) -> FittedEstimator:
+def _fitted_model(problem: EstimatorProblem, rows: Rows, content: Any, trusted: Trusted) -> Any:
     """Return the stored model, if it is one of this estimator and these rows."""
-    model, is_harmless = skops_model.loaded(content, trust)
+    model = fitted_models.loaded(content, trusted)
     width = rows.points.shape[1]
     if getattr(model, "n_features_in_", width) != width or not _could_be_fitted(problem, rows, model):
-        raise skops_model.UnusableError("it is a model of another kind.")
-    found, few = FittedEstimator(model, rows), rows[:_TRIAL_ROWS]
-    if is_harmless and not np.isfinite(problem.losses(found, few.points, few.targets)[0]).all():
-        raise skops_model.UnusableError("its losses are no numbers.")
-    return found
+        raise UnusableError("it is a model of another kind.")
+    return model
 
 
 def _could_be_fitted(problem: EstimatorProblem, rows: Rows, model: Any) -> bool:
