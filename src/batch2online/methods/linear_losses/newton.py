@@ -1,6 +1,7 @@
 """Newton's method for weighted losses of a linear predictor, plus a quadratic form, plus an elastic net.
 
-Several classes of many parameters take L-BFGS instead, preconditioned by the block of each class of the Hessian.
+The Hessian serves for several steps, corrected as in L-BFGS. Several classes of many parameters take the block of each
+class of the Hessian alone.
 """
 
 from __future__ import annotations
@@ -156,7 +157,13 @@ _ENOUGH = 1e-4
 """Least share of the predicted decrease that a step must achieve (Armijo)."""
 
 _MEMORY = 30
-"""Number of steps of L-BFGS between two preconditioners; all of them are remembered."""
+"""Number of steps by one Hessian at most; all of them are remembered."""
+
+_FAST = 0.2
+"""Share of the predicted decrease that a step leaves, at most, where the next one uses the same Hessian."""
+
+_STALE = 1e-3
+"""Factor of the tolerance for a last step by an earlier Hessian, which does not square the decrease as Newton's does."""
 
 _FLAT = 1e-14
 """Columns of less curvature than this share of the largest count as flat."""
@@ -171,38 +178,40 @@ class Solution(NamedTuple):
     theta: FloatArray
     value: float
     converged: bool
+    inverses: FloatArray | None = None
+    """Inverses of the blocks of a Hessian nearby, where it is too large to be formed."""
 
 
 _Move = tuple[FloatArray, FloatArray, float]
 """A change of the parameters, that of the gradient, and the product of both."""
 
-_Steps = Callable[[Point, list[_Move]], FloatArray]
-"""A function from a point, and the moves since the function was made, to the next step."""
-
 
 def minimise(objective: Objective, start: Point, tolerance: float, least: float = -np.inf) -> Solution:
     """Return the minimum reached from a start; it has converged when the predicted decrease is below the tolerance.
 
-    No step is taken unless the objective falls. The search ends if it falls below ``least``: then it is unbounded for
-    practical purposes.
+    A Hessian takes as long as many gradients, so it serves for further steps, corrected as in L-BFGS, while each leaves
+    at most a share of ``_FAST`` of the predicted decrease. No step is taken unless the objective falls. The search ends
+    if it falls below ``least``: then it is unbounded for practical purposes.
     """
-    point = start
+    point, lasso = start, objective.lasso
     for _ in range(_TURNS):
-        step_from, moves = _steps(objective, point), list[_Move]()
-        for _ in range(_MEMORY if objective.is_wide else 1):
+        step_from, moves, former = _steps(objective, point), list[_Move](), np.inf
+        for _ in range(1 if lasso.any() else _MEMORY):
             step = step_from(point, moves)
-            absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
+            absolute = float((lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
             fall = -float(np.vdot(point.gradient, step)) - absolute  # to first order
-            is_last = not fall > tolerance
+            if fall > _FAST * former and not objective.is_wide:
+                break
+            is_last = not fall > tolerance * (_STALE if moves and not objective.is_wide else 1.0)
             lower = _lower(objective, point, step, fall, 1 if is_last else _HALVINGS)
             if lower is None and moves:
                 break  # earlier moves mislead
             if lower is None:
-                return Solution(point.theta, point.value, is_last)
+                return Solution(point.theta, point.value, is_last, step_from.inverses)
             if is_last or lower.value < least:
-                return Solution(lower.theta, lower.value, is_last)
+                return Solution(lower.theta, lower.value, is_last, step_from.inverses)
             moves = _with_move(moves, lower.theta - point.theta, lower.gradient - point.gradient)
-            point = lower
+            point, former = lower, fall
     return Solution(point.theta, point.value, False)
 
 
@@ -216,42 +225,57 @@ def _lower(objective: Objective, point: Point, step: FloatArray, fall: float, ha
     return None
 
 
-def _steps(objective: Objective, point: Point) -> _Steps:
-    """Return steps by the Hessian at a point, or by its blocks where it is not formed."""
-    if objective.is_wide:
-        inverses = objective.inverse_blocks(point)
-        return lambda at, moves: -objective.within(_quasi_newton(inverses, moves, at.gradient))
-    hessian = objective.curvature(point)
-    if not objective.lasso.any():
-        solution = objective.inverse(hessian)
-        return lambda at, _: -objective.within(solution(at.gradient.reshape(-1)).reshape(at.theta.shape))
-    values, vectors = np.linalg.eigh(hessian)
-    floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
-    definite, lasso = np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T), objective.lasso.reshape(-1)
+class _QuasiNewton:
+    """Steps by a product with an inverse Hessian, or with the inverses of its blocks where it is not formed."""
 
-    def step(at: Point, _: list[_Move]) -> FloatArray:
-        given = (definite, at.gradient.reshape(-1), at.theta.reshape(-1), lasso)
+    def __init__(self, objective: Objective, point: Point) -> None:
+        self._within = objective.within
+        self.inverses = objective.inverse_blocks(point) if objective.is_wide else None
+        self._solution = None if objective.is_wide else objective.inverse(objective.curvature(point))
+
+    def _product(self, gradient: FloatArray) -> FloatArray:
+        if self.inverses is not None:
+            return np.asarray((self.inverses @ gradient[:, :, None])[:, :, 0])
+        assert self._solution is not None
+        return self._solution(gradient.reshape(-1)).reshape(gradient.shape)
+
+    def __call__(self, at: Point, moves: list[_Move]) -> FloatArray:
+        """Return the step of L-BFGS from a point, by the two-loop recursion."""
+        result, shares = at.gradient, []
+        for step, change, product in reversed(moves):
+            shares.append(float(np.vdot(step, result)) / product)
+            result = result - shares[-1] * change
+        result = self._product(result)
+        for (step, change, product), share in zip(moves, reversed(shares), strict=True):
+            result = result + (share - float(np.vdot(change, result)) / product) * step
+        return -self._within(result)
+
+
+class _Proximal:
+    """Steps that minimise the quadratic model of a Hessian, made positive, plus the absolute values."""
+
+    inverses = None
+
+    def __init__(self, objective: Objective, point: Point) -> None:
+        values, vectors = np.linalg.eigh(objective.curvature(point))
+        floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+        self._hessian = np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T)
+        self._lasso = objective.lasso.reshape(-1)
+
+    def __call__(self, at: Point, moves: list[_Move]) -> FloatArray:
+        given = (self._hessian, at.gradient.reshape(-1), at.theta.reshape(-1), self._lasso)
         return _polished(*given, _coordinate_descent(*given)).reshape(at.theta.shape)
 
-    return step
+
+def _steps(objective: Objective, point: Point) -> _QuasiNewton | _Proximal:
+    """Return a function from points, and the moves since, to steps."""
+    return _Proximal(objective, point) if objective.lasso.any() else _QuasiNewton(objective, point)
 
 
 def _with_move(moves: list[_Move], step: FloatArray, change: FloatArray) -> list[_Move]:
     """Return the moves with another one, unless there was no curvature along it."""
     product = float(np.vdot(step, change))
     return [*moves, (step, change, product)] if product > 0 else moves
-
-
-def _quasi_newton(inverses: FloatArray, moves: list[_Move], gradient: FloatArray) -> FloatArray:
-    """Return the inverse Hessian of L-BFGS times a gradient (K, p), by the two-loop recursion."""
-    result, shares = gradient, []
-    for step, change, product in reversed(moves):
-        shares.append(float(np.vdot(step, result)) / product)
-        result = result - shares[-1] * change
-    result = (inverses @ result[:, :, None])[:, :, 0]
-    for (step, change, product), share in zip(moves, reversed(shares), strict=True):
-        result = result + (share - float(np.vdot(change, result)) / product) * step
-    return np.asarray(result)
 
 
 def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:

@@ -221,7 +221,6 @@ class AnchoredSketch(AntitoneSketch):
 
     def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
         """Expand a block at the current model, score it by that, and keep the rows that may be in the coreset."""
-        self._remembered = None
         y, words = self._met(rows), self._words(rows.ids)
         if not self.is_complete:
             self._expand_held()
@@ -232,6 +231,7 @@ class AnchoredSketch(AntitoneSketch):
             self._add_candidates(self._as_candidates(copied(rows), words, np.ones(len(rows)), nowhere))
         else:
             self._add_candidates(self._expanded(rows, y, words, self.constant * SAFETY / self.statistics.total))
+        self._remembered = None
 
     def _met(self, rows: Rows) -> FloatArray:
         """Prepare for rows that may be the first of their class; return their encoded targets."""
