@@ -204,8 +204,8 @@ class Expansion:
 
     def scaled(self, factor: float) -> Expansion:
         """Return the sums for weights multiplied by a factor."""
-        sums = (each * factor for each in (self.constants, self.linear, self.matrix, self.masses))
-        return Expansion(*sums, self.is_balanced)
+        constants, linear, masses = self.constants * factor, self.linear * factor, self.masses * factor
+        return Expansion(constants, linear, self.matrix * factor, masses, self.is_balanced)
 
     def __add__(self, other: Expansion) -> Expansion:
         """Return the sums over both, of the same classes in the same order."""

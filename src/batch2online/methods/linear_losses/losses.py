@@ -55,11 +55,13 @@ class PredictorLoss(ABC):
     roughness: ClassVar[float] = 1.0
     """Factor by which the noise of a coreset costs more than for a smooth loss."""
 
-    least_target: float = -math.inf
+    least_target: ClassVar[float] = -math.inf
     """Least target that is possible."""
 
-    is_above_least: bool = False
-    """Whether targets must be above ``least_target``."""
+    @property
+    def is_above_least(self) -> bool:
+        """Whether targets must be above the least one."""
+        return False
 
     def n_outputs(self, n_classes: int) -> int:
         """Return K, the number of predictors."""
@@ -85,9 +87,7 @@ class PredictorLoss(ABC):
         """Return the second derivatives times a direction (n, K); ``hessian`` holds those by the same predictor."""
         return hessian * direction
 
-    def hessian_sum(
-        self, design: FloatArray, weights: FloatArray, eta: FloatArray, hessian: FloatArray
-    ) -> FloatArray:
+    def hessian_sum(self, design: FloatArray, weights: FloatArray, eta: FloatArray, hessian: FloatArray) -> FloatArray:
         """Return the sum over rows of ``weight * x x'`` times the second derivatives, (K p, K p)."""
         return weighted_gram(design, weights * hessian[:, 0])
 
@@ -179,9 +179,7 @@ class Logistic(PredictorLoss):
         found = self.probabilities(eta)
         return np.asarray(found * (direction - (found * direction).sum(axis=1)[:, None]))
 
-    def hessian_sum(
-        self, design: FloatArray, weights: FloatArray, eta: FloatArray, hessian: FloatArray
-    ) -> FloatArray:
+    def hessian_sum(self, design: FloatArray, weights: FloatArray, eta: FloatArray, hessian: FloatArray) -> FloatArray:
         (n, p), k = design.shape, eta.shape[1]
         if k == 1:
             return super().hessian_sum(design, weights, eta, hessian)
@@ -345,7 +343,7 @@ class Huber(PredictorLoss):
 class _Deviance(PredictorLoss):
     """Base of half deviances with logarithmic link: the prediction is ``exp(eta)``."""
 
-    least_target: float = 0.0
+    least_target: ClassVar[float] = 0.0
 
     def mean(self, eta: FloatArray) -> FloatArray:
         return np.asarray(np.exp(_clipped(eta)))
@@ -377,7 +375,9 @@ class Poisson(_Deviance):
 class Gamma(_Deviance):
     r"""Positive numbers: :math:`y / \mu - \ln(y / \mu) - 1`, for y above 0."""
 
-    is_above_least: ClassVar[bool] = True
+    @property
+    def is_above_least(self) -> bool:
+        return True
 
     def local(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> Local:
         own = _clipped(eta)
@@ -401,7 +401,7 @@ class Tweedie(_Deviance):
             raise ValueError(f"power must be above 1, below 10 and not 2 here, got {self.power!r}.")
 
     @property
-    def is_above_least(self) -> bool:  # type: ignore[override]
+    def is_above_least(self) -> bool:
         return self.power > 2
 
     def local(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> Local:

@@ -163,7 +163,7 @@ _FAST = 0.2
 """Share of the predicted decrease that a step leaves, at most, where the next one uses the same Hessian."""
 
 _STALE = 1e-3
-"""Factor of the tolerance for a last step by an earlier Hessian, which does not square the decrease as Newton's does."""
+"""Factor of the tolerance of a last step by an earlier Hessian: it does not square the decrease as a new one does."""
 
 _FLAT = 1e-14
 """Columns of less curvature than this share of the largest count as flat."""
@@ -203,7 +203,7 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
             if fall > _FAST * former and not objective.is_wide:
                 break
             is_last = not fall > tolerance * (_STALE if moves and not objective.is_wide else 1.0)
-            lower = _lower(objective, point, step, fall, 1 if is_last else _HALVINGS)
+            lower = _line_search(objective, point, step, fall, 1 if is_last else _HALVINGS)
             if lower is None and moves:
                 break  # earlier moves mislead
             if lower is None:
@@ -215,7 +215,7 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
     return Solution(point.theta, point.value, False)
 
 
-def _lower(objective: Objective, point: Point, step: FloatArray, fall: float, halvings: int) -> Point | None:
+def _line_search(objective: Objective, point: Point, step: FloatArray, fall: float, halvings: int) -> Point | None:
     """Return the point after a backtracking line search along the step; None if nothing decreases the objective."""
     for turn in range(halvings if fall > 0 else 0):
         length = 0.5**turn

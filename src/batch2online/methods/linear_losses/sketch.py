@@ -74,12 +74,17 @@ class AnchoredSample(NamedTuple):
     kept: FloatArray | None = None
     """Projection (p, p) of parameters onto the directions that are not nearly collinear; None for all."""
 
-    def cost(self, losses: FloatArray, theta: FloatArray, is_expanded: bool) -> float:
-        """Return the total loss of all rows, given those (n,) of the coreset at theta (K, p)."""
-        if not is_expanded or self.sums is None or self.expansions is None:
-            return float(self.anchored.weights @ losses)
-        left = losses - self.expansions.value_and_gradient((theta @ self.anchored.design.T).T)[0]
-        return self.sums.value_and_gradient(theta)[0] + float(self.anchored.weights @ left)
+    def cost(self, losses: FloatArray, theta: FloatArray, is_expanded: bool = True) -> float:
+        """Return the total loss of all rows, given those (n,) of the coreset at theta (K, p).
+
+        Expansions at models far away can leave more than the losses themselves, and are left out then.
+        """
+        weights, noise = self.anchored.weights, np.square(self.anchored.weights) * (1 - 1 / self.multipliers)
+        if is_expanded and self.sums is not None and self.expansions is not None:
+            left = losses - self.expansions.value_and_gradient((theta @ self.anchored.design.T).T)[0]
+            if noise @ np.square(left) <= noise @ np.square(losses):
+                return self.sums.value_and_gradient(theta)[0] + float(weights @ left)
+        return float(weights @ losses)
 
 
 @storable

@@ -165,7 +165,8 @@ def _solved(sample: AnchoredSample, penalty: Penalty, starts: list[FloatArray], 
 def _unnoticed(sample: AnchoredSample) -> float:
     """Return a tolerance far below the noise of a likelihood: each parameter costs half a unit of it on other rows."""
     (_, n_outputs), n_columns = sample.anchored.eta.shape, sample.anchored.design.shape[1]
-    return _INVISIBLE * n_outputs * n_columns / 2 * sample.weight / sample.effective_rows
+    mean_weight = sample.weight / sample.effective_rows
+    return float(_INVISIBLE * n_outputs * n_columns / 2 * mean_weight)
 
 
 def _noises(sample: AnchoredSample, penalty: Penalty, found: Fit) -> tuple[list[float], float]:
