@@ -1,11 +1,10 @@
 """How long a call of ``learn_one`` takes: in a tight loop, and with rows that come at a rate, beside River.
 
-``python -m benchmarks.latency`` measures every estimator with and without ``background=True`` on the same rows of 10
-columns, and writes ``results/latency.json``; ``python -m benchmarks.suite --pages`` then draws the figure and writes
-the table of docs/benchmarks.md. Options: ``--rows`` of the tight loop, ``--paced`` rows that come at ``--rate`` a
-second. Times are those of the caller's clock and, in columns called "own", of its processor: a machine that does other
-work as well delays the first, not the second. Learners take turns of 10,000 rows, so that they share what disturbs
-them.
+``python -m benchmarks.latency`` measures every estimator on the same rows of 10 columns, and writes
+``results/latency.json``; ``python -m benchmarks.suite --pages`` then draws the figure and writes the table of
+docs/benchmarks.md. Options: ``--rows`` of the tight loop, ``--paced`` rows that come at ``--rate`` a second. Times are
+those of the caller's clock and, in columns called "own", of its processor: a machine that does other work as well
+delays the first, not the second. Learners take turns of 10,000 rows, so that they share what disturbs them.
 """
 
 from __future__ import annotations
@@ -55,9 +54,8 @@ def data(n: int, seed: int = 0) -> tuple[list[list[float]], list[float]]:
 
 
 def learners(name: str) -> dict[str, Any]:
-    """Return the learners of one problem, ours without and with ``background``."""
-    ours = {kind: OURS[name](random_state=0, background=kind == "background") for kind in ("foreground", "background")}
-    return ours | ({"River": RIVER[name]()} if name in RIVER else {})
+    """Return the learners of one problem."""
+    return {"ours": OURS[name](random_state=0)} | ({"River": RIVER[name]()} if name in RIVER else {})
 
 
 def rows_of(name: str, kind: str, X: list[list[float]], y: list[float]) -> Iterator[tuple[Any, Any]]:
@@ -135,8 +133,7 @@ def study(found: dict[str, dict[str, dict[str, Any]]], counts: dict[str, Any]) -
     text = (
         f"Milliseconds of a call of `learn_one`, rows of 10 columns: {counts['tight']:,} in a tight loop, and "
         f"{counts['paced']:,} that come at {counts['paced_rows_per_second']:,.0f} a second. *Own* is the processor "
-        "time of the caller's thread; in a tight loop, a call also waits for a refit that is due, and for rows that a "
-        "thread still learns."
+        "time of the caller's thread."
     )
     heads = ["estimator", "rows come", "refits", *COLUMNS]
     return Study("", text, heads, records, formats=dict.fromkeys(COLUMNS, ".3f"), curves=curves)

@@ -23,7 +23,7 @@ from batch2online.extend import (
     WarmUp,
     storable,
 )
-from batch2online.refresh import Lazy, Policy
+from batch2online.refresh import Adaptive, Policy
 from batch2online.schema import at_least, finite, shape
 
 MAX_CANDIDATES = 1000
@@ -202,7 +202,7 @@ class OnlineKMedoids(ClusterMixin, OnlineEstimator):  # type: ignore[misc]  # sc
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise ValueError(f"n_clusters must be a positive integer, got {k!r}.")
         coreset = Clustering(k, 1.0, history=self.history, **self._sampling())
-        policy = Lazy(growth=1.5, tolerance=0.02) if self.refresh is None else self.refresh
+        policy = Adaptive(growth=1.5, floor=0.02) if self.refresh is None else self.refresh
         return Stream.new(KMedoidsProblem(int(k)), coreset, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:

@@ -1,6 +1,6 @@
 """Lp regression of a stream, ``sum |b - a x|^p``: an estimator, a loss and a coreset that fit each other.
 
-``coresets.LewisWeights(p)`` keeps rows by a bound of their share in the loss of any model. The estimator is fitted by
+``coresets.Leverage`` keeps rows by a bound of their share in the squared loss of any model. The estimator is fitted by
 iteratively reweighted least squares.
 """
 
@@ -52,7 +52,7 @@ def run(p: float = 1.5, n: int = 20_000, coreset: Any = None) -> tuple[BatchToOn
     rng = np.random.default_rng(0)
     X = rng.standard_t(2.5, size=(n, 4))
     y = X @ [1.0, 2.0, 3.0, 4.0] + rng.standard_t(2.5, size=n)
-    coreset = coresets.LewisWeights(p, intercept=True, coreset_size=400) if coreset is None else coreset
+    coreset = coresets.Leverage(coreset_size=400) if coreset is None else coreset
     model = BatchToOnline(
         LpRegressor(p), loss=loss_for(p), coreset=coreset, refresh=refresh.Geometric(1.5), random_state=0
     )
@@ -67,4 +67,4 @@ if __name__ == "__main__":
             model, X, y = run(p, coreset=coreset)
             every = LpRegressor(p).fit(X, y)
             ratio = loss_for(p)(model.model_, X, y).sum() / loss_for(p)(every, X, y).sum()
-            print(f"p = {p}: {type(model._view().sketch).__name__:13} loss {ratio:.4f} of that of all rows")
+            print(f"p = {p}: {type(model.stream_.view().sketch).__name__:13} loss {ratio:.4f} of that of all rows")

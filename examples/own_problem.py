@@ -20,7 +20,7 @@ from batch2online.extend import (
     Stream,
     storable,
 )
-from batch2online.refresh import Lazy, Policy
+from batch2online.refresh import Geometric, Policy
 
 
 @storable
@@ -98,7 +98,7 @@ class OnlineMedian(OnlineEstimator):
         self.random_state = random_state
 
     def _new_stream(self, n_targets: int) -> Stream:
-        policy = Lazy(growth=1.5, tolerance=0.01) if self.refresh is None else self.refresh
+        policy = Geometric(growth=1.5) if self.refresh is None else self.refresh
         return Stream.new(Medians(), Uniform(**self._sampling()), policy, self.n_features_in_, n_targets)
 
     @property

@@ -128,7 +128,7 @@ def draw_comparison(curves: list[dict[str, Any]], path: Path) -> None:
         figure.savefig(path, metadata={"Date": None, "Description": digest(curves)})
 
 
-REFITS = {"foreground": "#d55e00", "background": "#0072b2", "River": "#777777"}
+REFITS = {"ours": "#d55e00", "River": "#777777"}
 DASHES = {"tight": "-", "paced": (0, (3, 1))}
 
 

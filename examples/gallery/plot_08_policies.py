@@ -16,9 +16,8 @@ X, y = shuffle(*make_regression(6_000, 12, noise=60, random_state=0), random_sta
 policies = {
     "doubling": refresh.Geometric(2.0),
     "every tenth": refresh.Geometric(1.1),
-    "lazy, 1.5 %": refresh.Lazy(1.2, 0.015),
-    "lazy, 5 %": refresh.Lazy(1.2, 0.05),
-    "budget of 5": refresh.Budget(changes=5, horizon=6_000),
+    "adaptive": refresh.Adaptive(growth=1.2),
+    "adaptive, 5 %": refresh.Adaptive(growth=1.2, floor=0.05),
 }
 
 figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")

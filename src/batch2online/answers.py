@@ -66,4 +66,4 @@ def losses_of_answers(problem: Problem, answerer: Any, points: FloatArray, targe
     if not isinstance(answerer, WarmUp):
         return np.stack(problem.losses(answerer, points, targets))
     each = [answerer.score(points[i : i + 1], targets[i : i + 1], ones(1))[0] for i in range(len(points))]
-    return np.stack(problem.clip(*(np.concatenate(part) for part in zip(*each, strict=True))))
+    return np.stack([np.concatenate(part) for part in zip(*each, strict=True)])

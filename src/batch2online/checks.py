@@ -19,7 +19,6 @@ import pickle
 import re
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -227,7 +226,7 @@ def _bytes_of(content: object, subject: Any) -> bytes:
     except TypeError:
         twin = copy.deepcopy(subject)
         if not isinstance(twin, CoresetBuilder):
-            stream = twin._stream  # seconds differ from run to run
+            stream = twin.stream_  # seconds differ from run to run
             twin._stream = stream.map(lambda state: replace(state, timings=Timings()))
         return pickle.dumps(twin)
 
@@ -285,7 +284,8 @@ def assert_same(one: Any, other: Any, rows: Any) -> None:
     assert one.regret_ == other.regret_, "the regret differs"
     assert one.metrics_ == other.metrics_, "the averages of all rows differ"
     assert one.recent_metrics_ == other.recent_metrics_, "the averages of the last rows differ"
-    assert one._handful() == other._handful(), "the rows with most of the loss differ"
+    few = one.stream_.performance().handful, other.stream_.performance().handful
+    assert few[0] == few[1], "the rows with most of the loss differ"
     mine, theirs = output(one, rows), output(other, rows)
     assert np.array_equal(mine, theirs) if mine is not None else theirs is None, "the predictions differ"
 
@@ -392,7 +392,7 @@ def read(subject: Any) -> None:
     assert not any(array.flags.writeable for array in arrays if array is not None), "a coreset can be written into"
     assert (np.diff(coreset.ids) > 0).all(), "ids are not in order"
     if not isinstance(subject, CoresetBuilder):
-        assert subject.regret_.rows == subject.n_seen_ - subject._stream.view().current.unscored.rows
+        assert subject.regret_.rows == subject.n_seen_ - subject.stream_.view().current.unscored.rows
         assert subject.n_changes_ == len(subject.changes_)
         subject.changes_.clear()
 
@@ -901,7 +901,7 @@ def failing_on_call(fit: Callable[..., Any], number: int, exception: type[BaseEx
 
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
     """Make the solver of this model raise in one of the next calls."""
-    problem = type(model._stream.waited().problem)  # a refit under way is none of the next calls
+    problem = type(model.stream_.problem)
     return patch.object(problem, "fit", failing_on_call(problem.fit, number, exception))
 
 
@@ -925,10 +925,8 @@ def a_row_interrupted_in_the_solver_can_be_sent_again(case: Case, folder: Path) 
     before = state(model)
     with interrupted(model), refusal(None, (KeyboardInterrupt, ValueError)):
         learn_one_by_one(model, rows[59:60], part(targets, slice(59, None)))
-        _ = model.n_changes_  # with ``background``, a thread learns the row, and its error reaches who needs the model
-    seen = model.n_seen_
-    assert (seen == 60 and model.background) or state(model) == before, "an error left a trace"
-    learn_one_by_one(model, rows[seen:], part(targets, slice(seen, None)))
+    assert state(model) == before, "an error left a trace"
+    learn_one_by_one(model, rows[59:], part(targets, slice(59, None)))
     assert_same(model, learn(case.new(**often), rows, targets), rows)
 
 
@@ -937,7 +935,6 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
     rows, targets, weights = case.data
     model = learn_pieces(case.new(**case.history), case.data, [])
     other = learn_pieces(case.new(first_id=1000, **case.history), case.data, [])
-    other._stream.waited()
     acts: list[Callable[[], Any]] = [lambda: model.merge(other), lambda: model.fit(rows, targets, weights)]
     if "forget" not in case.lacks:
         acts.append(lambda: model.forget([3, 100]))
@@ -947,32 +944,6 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
 
 
 # -- threads ------------------------------------------------------------------------------------------
-
-
-def slowed(fit: Callable[..., Any]) -> Callable[..., Any]:
-    def slow(*args: Any) -> Any:
-        time.sleep(0.002)
-        return fit(*args)
-
-    return slow
-
-
-@_of_estimators
-def refits_in_the_background_do_not_depend_on_their_speed(case: Case, folder: Path) -> None:
-    """Compare chunks, and refits that take longer than the rows, where the estimator has ``background``."""
-    often = {"refresh": Geometric(1.3), "background": True}
-    if "background" not in case.new().get_params():
-        return
-    whole = learn_pieces(case.new(**often), case.data, [])
-    problem = type(whole._stream.problem)
-    with patch.object(problem, "fit_online", slowed(problem.fit_online)):
-        pieces = learn_pieces(case.new(**often), case.data, CUTS["sevens"](len(case.data[0])))
-        pieces = learn_pieces(saved_and_loaded(pieces, folder) if "save" not in case.lacks else pieces, case.data, [])
-    learn_pieces(whole, case.data, [])
-    assert_same(pieces, whole, case.data[0])
-    late = [event.at - event.fitted_at for event in whole.changes_ if event.fitted_at is not None]
-    assert late, "no model was fitted in the background"
-    assert all(rows > 0 for rows in late), "a model became current before it could be fitted"
 
 
 @_of_estimators

@@ -10,7 +10,6 @@ from batch2online.methods.clustering.coreset_error import errors
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.coreset_error import error
 from batch2online.methods.least_squares.sketch import Leverage
-from batch2online.methods.linear_losses.lewis_sketch import LewisWeights
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.sketches.everything import Everything
@@ -22,7 +21,6 @@ __all__ = [
     "Everything",
     "Leverage",
     "LewisScore",
-    "LewisWeights",
     "LogisticScore",
     "PilotSampling",
     "RidgeLeverage",

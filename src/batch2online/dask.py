@@ -1,4 +1,4 @@
-"""The same coreset and the same model on a cluster: :mod:`batch2online.distributed` with Dask as its scheduler."""
+"""The coreset of one machine, computed on a cluster: :mod:`batch2online.distributed` with Dask as its scheduler."""
 
 try:
     import dask  # noqa: F401  # the library, not this module

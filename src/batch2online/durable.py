@@ -26,7 +26,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock, get_ident
@@ -49,6 +49,7 @@ from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey, in
 from batch2online.storage.questions import Question, Questions, points_of
 from batch2online.storage.row_keys import Key, RowKeys
 from batch2online.storage.session import SYNCHRONOUS, Reopened, Session
+from batch2online.storage.worker import Worker
 
 CHECKPOINT_ROWS = 100_000
 KEEP_KEYS = 1_000_000
@@ -103,6 +104,11 @@ class Durable:
     expire_after : int, optional
         Drop a pending row when this many further rows have been predicted with keys. None keeps rows
         until they get their targets, or :meth:`expire` drops them.
+    worker : bool, default False
+        Learn in a thread, so that a call returns when its rows are in the journal. Readers see the model after the last
+        rows that are learned; :meth:`flush` waits for all of them, and then everything is as without a worker, bit for
+        bit. Calls that do more than learn rows wait for those before them. An error of the thread is raised by the next
+        call. Changes cannot be logged.
     trusted, refit
         As for :func:`batch2online.load`. Rows since the last state are learned again when a file is opened; where that
         fits a wrapped estimator, pass ``model`` with that estimator, or ``refit=True``.
@@ -155,6 +161,7 @@ class Durable:
         keep_keys: int = KEEP_KEYS,
         log_changes: bool = False,
         expire_after: int | None = None,
+        worker: bool = False,
         trusted: Any = None,
         refit: bool = False,
         accept_loss: bool = False,
@@ -184,12 +191,21 @@ class Durable:
         self._answerers: dict[int, Any] = {}
         """Models that predicted pending rows, by number, as far as they are in memory."""
 
+        self._worker = Worker(self._learn_waiting) if worker else None
+        self._accepted: PreparedRows | None = None
+        """Rows of the present call that the worker is to learn once they are committed."""
+
+        self._accepted_id: int | None = None
+        """The id of the next row, if rows wait for the worker."""
+
         self._in_batch = self._has_forgotten = False
         """Whether calls are those of a batch, and whether one of them has forgotten rows that the log still holds."""
         try:
             self._reopen(model, trusted, refit)
             self._session.begin()
             self._take_over(log_changes)
+            if worker and journal.logs_changes(self._database):
+                raise StoreError(f"{self.path.name} logs changes, which a worker does not: open it with worker=False.")
         except BaseException:
             if self._model is not None:
                 vars(self._model).pop("_owner", None)
@@ -217,7 +233,6 @@ class Durable:
         try:
             with nullcontext() if refit or model is not None else without_fitting():
                 replayed = journal.replay(self._database, found)
-                _wait_for_refits(found)
         except FitNeededError as error:
             rows = self._database.meta["journal_rows"]
             raise StoreError(
@@ -234,7 +249,7 @@ class Durable:
         self._settings = self._model._inner_settings()
         is_fitted = "_stream" in vars(self._model)
         if log_changes and not journal.logs_changes(self._database):
-            events = self._model._stream.current.changes if is_fitted else ()
+            events = self._model.stream_.current.changes if is_fitted else ()
             self._carry_out(lambda: journal.start_change_log(self._database, events), counts=False)
         if is_fitted and not self._database.meta.get("parts"):
             self._carry_out(self._write_state)
@@ -264,7 +279,7 @@ class Durable:
     @property
     def next_id(self) -> int:
         """The id that the next row gets."""
-        return int(self._model._next_id())
+        return int(self._model._next_id()) if self._accepted_id is None else self._accepted_id
 
     @property
     def n_waiting(self) -> int:
@@ -324,7 +339,7 @@ class Durable:
 
     def learn_one(self, x: Any, y: Any = None, *, key: str | None = None) -> Self:
         """Learn one row, as the model's own ``learn_one``, and keep it."""
-        return self._learn(lambda: self.model.learn_one(x, y), lambda: self.model._prepared_one(x, y), key, None)
+        return self._learn(lambda: self.model.learn_one(x, y), lambda: self.model._prepare_one(x, y), key, None)
 
     def merge(self, other: Any, *, key: str | None = None) -> Self:
         """Merge another estimator, as the model's own ``merge``, and store the result."""
@@ -353,6 +368,7 @@ class Durable:
         own = None if keys is None else row_keys.checked(keys, len(keys))
         with self._lock:
             self._session.check_usable()
+            self.flush()
             try:
                 if own is None:
                     return self._change(lambda: self._forget(ids), key)
@@ -390,7 +406,7 @@ class Durable:
         for number in self._questions.answers():
             schema = self._questions.answer(number)["schema"]
             self._questions.replace_answer(number, self._answer_content(schema))
-            self._answerers[number] = self._model._stream.answerer
+            self._answerers[number] = self._model.stream_.answerer
 
     # -- late targets ---------------------------------------------------------------------------------
 
@@ -425,6 +441,7 @@ class Durable:
             raise ValueError(f"at must be a finite number, got {at!r}.")
         with self._lock:
             self._session.check_usable()
+            self.flush()
             answer = predict(X)
             self._fix_columns()
             points, schema, strings = self._model._question(X)
@@ -442,7 +459,7 @@ class Durable:
 
     def _fix_columns(self) -> None:
         """Keep the features of a table as they are now: pending rows are stored as these features."""
-        columns = self._model._stream.columns
+        columns = self._model.stream_.columns
         if columns is not None and not columns.is_final:
 
             def fix() -> None:
@@ -453,12 +470,12 @@ class Durable:
 
     def _answer_content(self, schema: Any) -> dict[str, Any]:
         model = self._model
-        return {"answerer": model._stored_answerer(model._stream.answerer), "schema": schema}
+        return {"answerer": model._stored_answerer(model.stream_.answerer), "schema": schema}
 
     def _answer_number(self, schema: Any) -> int:
         """Return the number of what answers now for rows of this schema."""
         number = self._questions.add_answer(self._answer_content(schema))
-        self._answerers[number] = self._model._stream.answerer
+        self._answerers[number] = self._model.stream_.answerer
         return number
 
     def label(self, keys: Any, y: Any, *, key: str | None = None) -> Self:
@@ -481,13 +498,14 @@ class Durable:
         own = row_keys.checked(keys, len(y))
         with self._lock:
             if not self._was_done(key) and own:
+                self.flush()
                 self._checkpoint_if_due()
                 self._carry_out(lambda: self._label(own, y, key))
         return self
 
     def _label(self, keys: list[Key], y: Any, key: str | None) -> None:
         questions = self._questions.get([-1 - place for place in self._waiting_places(keys)])
-        points = points_of(questions, self._model._stream.width)
+        points = points_of(questions, self._model.stream_.width)
         answers = {number: self._questions.answer(number) for number in {each.answer for each in questions}}
         strings = {number: list[str]() for number in answers}
         for question in questions:
@@ -518,7 +536,7 @@ class Durable:
         """Return the losses (2, n) of rows, each under the model that predicted it."""
         ((points, targets, _),) = rows.batches
         losses, of = np.empty((2, len(points))), np.array([question.answer for question in questions])
-        problem = rows.problem or self._model._stream.problem
+        problem = rows.problem or self._model.stream_.problem
         for number, content in answers.items():
             if number not in self._answerers:
                 with intact(self.path):
@@ -536,6 +554,7 @@ class Durable:
         """
         with self._lock:
             self._session.check_usable()
+            self.flush()
             old = self._questions.asked_before(float(before))
             if old:
                 self._carry_out(lambda: self._drop(old))
@@ -569,6 +588,7 @@ class Durable:
             self._session.check_usable()
             if self._in_batch:
                 return calls()
+            self.flush()
 
             def carry_out() -> None:
                 self._in_batch = True
@@ -600,6 +620,7 @@ class Durable:
         """
         with self._lock:
             if not self._was_done(key):
+                self.flush()
                 self._carry_out(lambda: self._note(key, source))
         return self
 
@@ -617,12 +638,14 @@ class Durable:
             start = self.next_id
             if keys:
                 self._keys.check_new(keys)
-            if self._database.meta.get("parts"):
+            if accepted is not None:
+                self._accept(accepted)
+            elif self._database.meta.get("parts"):
                 self._learn_journalled(prepare())
             else:
                 first()
                 self._write_state()
-                self._log(self._model._stream.current.changes)
+                self._log(self._model.stream_.current.changes)
             if keys:
                 self._keys.add(keys, range(start, self.next_id))
             self._note(key, source)
@@ -630,8 +653,52 @@ class Durable:
         with self._lock:
             if not self._was_done(key):
                 self._checkpoint_if_due()
+                accepted = self._prepared_for_worker(prepare)
                 self._carry_out(learn)
         return self
+
+    # -- the worker -----------------------------------------------------------------------------------
+
+    def flush(self) -> Self:
+        """Wait until the worker has learned all rows; raise its error if it could not."""
+        with self._lock:
+            if self._worker is not None:
+                self._worker.flush()
+                self._accepted_id = None
+        return self
+
+    def _prepared_for_worker(self, prepare: Callable[[], PreparedRows]) -> PreparedRows | None:
+        """Return prepared rows for the worker; None if they are to be learned now, and none wait before them.
+
+        Rows that complete no segment are learned in less time than they take to wait. Rows that change the problem, as
+        those with new labels do, or that a history on disk gets are learned now.
+        """
+        if self._worker is None or self._in_batch or not self._database.meta.get("parts"):
+            return None
+        self._worker.check()
+        rows, is_idle = prepare(), self._worker.is_idle
+        stream, rows = self._model.stream_, rows._replace(batches=list(rows.batches))
+        n, encoding = sum(len(points) for points, *_ in rows.batches), getattr(stream.problem, "encoding", None)
+        if is_idle:
+            self._accepted_id = None
+        if is_idle and len(stream.buffer) + n < stream.room:
+            return None
+        is_plain = rows.table is None and (encoding is None or encoding.schema is None)
+        is_in_memory = stream.history is None or stream.history.is_in_memory
+        if is_plain and is_in_memory and rows.problem in (None, stream.problem):
+            return rows._replace(problem=None)
+        self.flush()
+        return None
+
+    def _accept(self, rows: PreparedRows) -> None:
+        """Write rows to the journal, for the worker to learn."""
+        start = self._next_id()
+        n_written = journal.append(self._database, self._model, list(rows.batches), rows)
+        self._accepted, self._accepted_id = rows, start + n_written
+
+    def _learn_waiting(self, rows: PreparedRows) -> None:
+        """Learn rows that are in the journal; called by the worker."""
+        vars(self._model)["_stream"] = self._model._applied(rows)
 
     def _learn_journalled(self, rows: PreparedRows) -> None:
         """Write rows to the journal, learn them, and refuse the call if the model has learned other rows."""
@@ -639,13 +706,13 @@ class Durable:
         self._empty_log()
         n_written = journal.append(self._database, model, batches, rows)
         model._stream = model._applied(rows._replace(batches=batches))
-        n_learned = model._stream.next_id - before
+        n_learned = model.stream_.next_id - before
         if n_written != n_learned:
             raise StoreError(
                 f"{self.path} was to store {n_written:,} rows, and the model has learned {n_learned:,}. The call was "
                 "undone; open the file again."
             )
-        self._log(model._stream.log)
+        self._log(model.stream_.log)
 
     def _change(self, act: Callable[[], object], key: str | None) -> Self:
         """Carry out a call that no rows of the journal can express: write the state."""
@@ -653,12 +720,13 @@ class Durable:
         def change() -> None:
             self._empty_log()
             act()
-            self._log(self._model._stream.log)
+            self._log(self._model.stream_.log)
             self._write_state()
             self._note(key, None)
 
         with self._lock:
             if not self._was_done(key):
+                self.flush()
                 self._carry_out(change)
         return self
 
@@ -707,16 +775,22 @@ class Durable:
             self._database.meta["next_id"] = self._next_id()
 
         before, calls = (dict(vars(self._model)), dict(self._answerers)), self._session.n_calls
-        acting = self._acting
+        is_busy = self._worker is not None and not self._worker.is_idle  # the call then leaves the model as it is
+        acting, accepted_id = self._acting, self._accepted_id
         try:
             self._acting = get_ident()
             self._session.carry_out(act_and_note, counts)
         except BaseException:
             if not self._session.has_committed(calls):
-                self._undo(*before)
+                self._accepted, self._accepted_id = None, accepted_id
+                if not is_busy:
+                    self._undo(*before)
             raise
         finally:
             self._acting = acting
+            if self._worker is not None and self._accepted is not None:
+                rows, self._accepted = self._accepted, None
+                self._worker.put(rows)
 
     def _check_batch(self) -> None:
         """Refuse to continue a batch that SQLite has undone as a whole, such as on a full disk."""
@@ -728,11 +802,13 @@ class Durable:
 
     def _next_id(self) -> int:
         stream = vars(self._model).get("_stream")
+        if self._accepted_id is not None:
+            return self._accepted_id
         return 0 if stream is None else int(stream.next_id)
 
     def _move_history(self) -> None:
         """Have a history on disk live in this file."""
-        stream = self._model._stream
+        stream = self._model.stream_
         history = stream.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
             self._model._stream = replace(stream, history=history.moved_to(self._database))
@@ -742,6 +818,7 @@ class Durable:
     def checkpoint(self) -> None:
         """Write the state now, so that opening has no rows to learn again."""
         with self._lock:
+            self.flush()
             if "_stream" in vars(self.model):
                 self._carry_out(self._write_state, counts=False)
 
@@ -760,11 +837,13 @@ class Durable:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the model to a file of its own; this one goes on."""
-        self.model.save(path)
+        self.flush().model.save(path)
 
     def close(self) -> None:
         """Write the state if rows came since the last, and let others open the file. A second call does nothing."""
         with self._lock:
+            with suppress(Exception):  # the rows are in the journal
+                self.flush()
             if not self._session.poison and not self._session.was_closed and self._database.meta.get("journal"):
                 try:
                     self.checkpoint()
@@ -782,16 +861,6 @@ class Durable:
 
     def __reduce__(self) -> Any:
         raise TypeError("A durable model cannot be pickled or copied: save it, or open its file.")
-
-
-def _wait_for_refits(model: Any) -> None:
-    """Raise FitNeededError if a refit in the background is one; other errors are raised where its outcome is due."""
-    try:
-        model._stream.waited()
-    except FitNeededError:
-        raise
-    except Exception:
-        return
 
 
 def _n_rows(X: Any) -> int:

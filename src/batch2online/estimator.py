@@ -9,9 +9,9 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from inspect import signature
-from math import hypot
 from operator import mul
 from pathlib import Path
 from threading import RLock
@@ -28,10 +28,9 @@ from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
-from batch2online.input import LinearPlan, PreparedRow, PreparedRows, RowReader
-from batch2online.quality import Baseline, ClassBaseline
+from batch2online.input import LinearPlan, PreparedRows, RowReader, single
+from batch2online.metrics import Metrics
 from batch2online.reasons import explained
-from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import Batch, ones
@@ -99,9 +98,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _problem: type | tuple[type, ...] = object
     """The classes that the problem in a file may have."""
 
-    _best = "model known"
-    """The best model that the loss is compared with, as text."""
-
     @property
     def _largest(self) -> float:
         """Largest magnitude of a value."""
@@ -125,7 +121,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _accuracy(self, scale: float) -> float:
         """Return the accuracy of the coreset of the rows seen; with "auto" ``scale`` over the root of their number."""
-        rows = self._view().sketch.totals.effective_rows
+        rows = self.stream_.view().sketch.totals.effective_rows
         return adaptive_epsilon(rows, scale) if self.epsilon == "auto" else float(self.epsilon)
 
     def _check_choice(self, parameter: str, *choices: str) -> None:
@@ -189,7 +185,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh._stream = fresh._with_final_columns()
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-        fresh._stream = fresh._stream.refit("fit")
+        fresh._stream = fresh.stream_.refit("fit")
         fresh._finish_fit(X)
         return self._replace_state(fresh)
 
@@ -275,13 +271,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if self._encodes(X):
             return self._prepare_encoded(self._read_table(X, is_first), y, sample_weight)
         X, of_rows = self._prepared_rows(X, is_first)
+        return self._with_targets(X, of_rows, y, sample_weight)
+
+    def _with_targets(self, X: Any, of_rows: Any, y: Any, sample_weight: Any) -> PreparedRows:
+        """Return validated rows with their targets; ``of_rows`` is a change of the problem by the rows, if any."""
         y, of_targets = self._prepared_targets(y)
         targets = check_targets(y, X.shape[0])
-        if is_first:
+        if self.__sklearn_is_fitted__():
+            self._check_target_shape(y, targets)
+        else:
             stream = self._new_stream(targets.shape[1]).with_flat_targets(y is not None and y.ndim == 1)
             self._stream = self._begun(self._with_drift(stream))
-        else:
-            self._check_target_shape(y, targets)
         self._stream.check_rows_fit(X.shape[0])
         problem = None
         for change in (of_rows, of_targets):
@@ -521,7 +521,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_settings()
         with self._stream.lock:
             self._check_mergeable(other)
-            self._stream = self._merged(self._fixed(), other._stream)
+            self._stream = self._merged(self._fixed(), other.stream_)
             self._stream.tidy()
         return self
 
@@ -536,13 +536,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             own, others = getattr(self, name), getattr(other, name)
             if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
-        own, others = (e._stream.columns and e._stream.columns.preparation for e in (self, other))
+        own, others = (e.stream_.columns and e.stream_.columns.preparation for e in (self, other))
         if own != others:
             raise ValueError(
                 "Can only merge estimators that encode their columns alike: call new_shard of one that has learned the "
                 "first rows."
             )
-        if self._stream.flat_targets != other._stream.flat_targets:
+        if self._stream.flat_targets != other.stream_.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
@@ -577,10 +577,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise NotFittedError(f"This {type(self).__name__} has seen no rows yet: call fit or partial_fit first.")
         engine: Stream = self._stream
         return engine
-
-    def _view(self) -> Stream:
-        """Return the stream with all rows learned and none buffered, for reports and adapters."""
-        return self._check_fitted().view()
 
     def _rows_to_check(self) -> int:
         """Return the number of rows until the model can change; 1 before the first row."""
@@ -626,11 +622,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
         refit_cost = engine.problem.refit_cost(history is not None)
-        background = getattr(self, "background", False)
-        if not isinstance(background, bool | np.bool_):
-            raise ValueError(f"background must be True or False, got {background!r}.")
         monitor = OrderMonitor.new(engine.width, engine.n_targets)
-        state = replace(engine.learner, monitor=monitor, background=bool(background))
+        state = replace(engine.learner, monitor=monitor)
         if window is not None:
             window = replace(window, checks=CHECKS_PER_WINDOW_MOMENTS) if refit_cost == "moments" else window
             return replace(engine, learner=SlidingWindow.of(state, window, history is not None), history=None)
@@ -643,86 +636,68 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def _takes_any_number(self) -> bool:
         """Whether any number is a valid target: no labels, and no restriction by the loss."""
-        return True
+        return not self._has_labels
 
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
         try:
-            read, engine = self._reader, self._stream
-            values = read.getter(x)
-            if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
-                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.codes[y]
-                with engine.lock:
-                    if self._stream is engine and self._owner is None and engine.append_one(values, target):
-                        return self
+            engine, read = self._stream, self._reader
+            values, target = read.values(x), read.target(y)
+            with engine.lock:
+                if self._stream is engine and self._owner is None and engine.append_one(values, target):
+                    return self
         except Exception:  # no row yet, no reader, no mapping, or an invalid value: again, with clear errors
             pass
         return self._learn_one(x, y)
 
     def _learn_one(self, x: Any, y: Any) -> Self:
-        if "_stream" not in self.__dict__:
-            return self._learn_first(x, y)
-        if "_owner" in self.__dict__:
-            self._check_may_change()
-        if "_former" in self.__dict__:
-            self._check_settings()
-        with self._stream.lock:
-            if self._stream.columns is not None and not self._stream.columns.is_final:
-                self._stream = self._applied(self._prepared_one(x, y))
-                return self
-            row = self._prepare_one(x, y)
-            values, target, problem, weight = row
-            if problem is not None or weight != 1.0:
-                self._stream = self._applied(row.as_rows())
-            elif not self._stream.append_one(values, target):
-                self._stream = self._stream.append_last(values, target)
-            if (
-                weight == 1.0
-                and self._has_labels
-                and isinstance(y, bool | int | float | str)
-                and "_reader" in vars(self)
-            ):
-                self._reader.codes[y] = target
+        """Learn one row as :meth:`partial_fit` does."""
+        self._check_may_change()
+        if not self.__sklearn_is_fitted__():
+            fresh = self._unfitted_copy()
+            fresh._stream = fresh._applied(fresh._prepare_first(x, y))
+            if not self._is_first(fresh):
+                return self.learn_one(x, y)
+        else:
+            with self._stream.lock:
+                self._stream = self._applied(self._prepare_one(x, y))
+        self._store_reader()
         return self
 
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
-        """Return one validated row; nothing is learned yet."""
-        return PreparedRow(self._values_of(x), self._target_of(y))
-
-    def _prepared_one(self, x: Any, y: Any) -> PreparedRows:
-        """Return one validated row as a batch."""
-        columns = self._stream.columns
-        if columns is None or columns.is_final:
-            return self._prepare_one(x, y).as_rows()
-        return self._prepare_encoded(columns.read_one(self._listed(x)), *self._target_and_weight(y))
-
-    def _learn_first(self, x: Any, y: Any) -> Self:
+    def _prepare_first(self, x: Any, y: Any) -> PreparedRows:
+        """Return the validated first row of an unfitted estimator, whose columns it sets."""
         names = list(x) if isinstance(x, Mapping) else None
         if names is not None and not all(isinstance(name, str) for name in names):
             raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
         if self._encodes([list(x)]) or (names is not None and getattr(self, "columns", None) is not None):
-            return self._learn_first_of_table(x, y, names)
-        rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], names=names)
-        fresh = self._unfitted_copy()
-        fresh.partial_fit(rows, None if y is None else np.asarray([unmasked(y, "y")]))
+            from batch2online.frames.table import read_first
+
+            known = self._shard_columns
+            encoded = read_first(x) if known is None else known.read_one(self._listed(x))
+            self.n_features_in_ = len(x)
+            prepared = self._prepare_encoded(encoded, *self._one_target(y))
+        else:
+            rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], None, names, self._largest)
+            prepared = self._prepare(rows, self._one_target(y)[0], None)
         if names is not None:
-            fresh.feature_names_in_ = np.asarray(names, dtype=object)
-        return self if self._is_first(fresh) else self.learn_one(x, y)
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return prepared
 
-    def _learn_first_of_table(self, x: Any, y: Any, names: list[str] | None) -> Self:
-        from batch2online.frames.table import read_first
+    def _prepare_one(self, x: Any, y: Any) -> PreparedRows:
+        """Return one validated row; nothing is learned yet."""
+        self._check_settings()
+        columns = self._stream.columns
+        if columns is not None and not columns.is_final:
+            return self._prepare_encoded(columns.read_one(self._listed(x)), *self._one_target(y))
+        return self._with_targets(self._row_of(x)[None], None, *self._one_target(y))
 
-        fresh = self._unfitted_copy()
-        known = self._shard_columns
-        encoded = read_first(x) if known is None else known.read_one(self._listed(x))
-        fresh.n_features_in_ = len(x)
-        if names is not None:
-            fresh.feature_names_in_ = np.asarray(names, dtype=object)
-        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, *self._target_and_weight(y)))
-        return self if self._is_first(fresh) else self.learn_one(x, y)
-
-    def _target_and_weight(self, y: Any) -> tuple[Any, Any]:
-        targets = None if y is None else [y]
+    def _one_target(self, y: Any) -> tuple[Any, Any]:
+        """Return the target and the weight of one row as arrays, None where there is none."""
+        is_first = not self.__sklearn_is_fitted__()
+        if self._has_labels and not (is_first and y is None):
+            targets = single(y)
+        else:
+            targets = None if y is None else np.asarray([unmasked(y, "y")])
         return targets, self._weighted(targets, None)
 
     def _listed(self, x: Any) -> list[Any]:
@@ -732,111 +707,87 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         columns = self._shard_columns if not self.__sklearn_is_fitted__() else self._stream.columns
         return list(_in_order(x, [column.name for column in columns.schema.columns]))
 
-    def _values_of(self, x: Any) -> Any:
-        """Return the values of one row in the order of the columns, checked."""
-        if (columns := self._stream.columns) is not None:
-            values = self._listed(x)
-            plain = (
-                columns.plain_features(values, min(_EXACT, self._largest))
-                if len(values) == self.n_features_in_
-                else None
-            )
-            if plain is not None:
-                return plain
-            codes, schema, _ = columns.read_one(values)
-            self._check_encoded(codes, schema)
-            return columns.features(codes, schema)[0].tolist()
-        if isinstance(x, Mapping):
-            read = self._reader_of_names()
-            try:
-                return read(x)
-            except (KeyError, OverflowError, TypeError, ValueError):
-                x = _in_order(x, self.feature_names_in_)
-        if len(x) != self._stream.width:
-            raise ValueError(f"x must have {self._stream.width} values, got {len(x)}.")
-        if type(x) is np.ndarray and x.dtype == np.float64 and x @ x <= self._largest**2:
-            return x
-        x = unmasked(x, "x")
-        try:
-            is_real = type(x) is not np.ndarray or x.dtype.kind != "c"
-            if is_real and hypot(*x) <= self._largest:
-                if "feature_names_in_" not in vars(self) and "_reader" not in vars(self):
-                    self._reader = RowReader(None, self._stream.width, self._largest, self._plain_targets())
-                return x
-        except (OverflowError, TypeError):
-            pass
-        row = check_rows([x], names=getattr(self, "feature_names_in_", None), largest=self._largest)[0]
-        if hypot(*row) <= self._largest:
-            return row
-        raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
-
     def _row_of(self, x: Any) -> FloatArray:
-        """Return the values of one row as an array (d,), checked."""
-        if type(x) is not np.ndarray:
-            try:
-                return self._reader.array(x)
-            except Exception:  # no reader yet, or an invalid value: again, with clear errors
-                pass
-        return np.asarray(self._values_of(x), dtype=np.float64)
+        """Return the values or features of one row as an array (d,), checked."""
+        stream = self._check_fitted()
+        is_plain = type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (stream.width,)
+        if is_plain and stream.columns is None and x @ x <= self._largest**2:
+            plain: FloatArray = x
+            return plain
+        try:
+            return self._reader.array(x)
+        except Exception:  # no reader yet, or an invalid value: again, with clear errors
+            pass
+        if stream.columns is not None:
+            codes, schema, _ = stream.columns.read_one(self._listed(x))
+            self._check_encoded(codes, schema)
+            features: FloatArray = stream.columns.features(codes, schema)[0]
+            return features
+        names = getattr(self, "feature_names_in_", None)
+        if isinstance(x, Mapping):
+            if names is None:
+                raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
+            x = _in_order(x, names)
+        if len(x) != stream.width:
+            raise ValueError(f"x must have {stream.width} values, got {len(x)}.")
+        self._store_reader()
+        row: FloatArray = check_rows([unmasked(x, "x")], None, names, self._largest)[0]
+        return row
+
+    def _store_reader(self) -> None:
+        """Store what reads single rows of plain numbers, and the labels that are known by now."""
+        stream, read = self._stream, vars(self).get("_reader")
+        if read is None and (read := self._new_reader()) is not None:
+            self._reader = read
+        if read is not None and read.codes is not None and self._has_labels:
+            labels = getattr(stream.problem, "labels", {})
+            read.codes.update((label, (code,)) for code, label in labels.items())
+
+    def _new_reader(self) -> RowReader | None:
+        """Return what reads single rows of plain numbers; None where each row needs a conversion."""
+        stream = self._stream
+        columns, names = stream.columns, getattr(self, "feature_names_in_", None)
+        if (columns is not None and not columns.is_final) or not (self._takes_any_number or self._has_labels):
+            return None
+        if not stream.flat_targets and self._needs_targets:
+            return None
+        codes: dict[Any, tuple[float, ...]] | None = None if self._needs_targets else {None: ()}
+        width, names = self.n_features_in_, None if names is None else [str(name) for name in names]
+        encode = None if columns is None else partial(columns.plain_features, largest=min(_EXACT, self._largest))
+        return RowReader(names, width, self._largest, {} if self._has_labels and self._needs_targets else codes, encode)
 
     def _plain_predictor(self, x: Any) -> tuple[float, LinearPlan] | None:
         """Return the linear predictor of one row of Python numbers, and its plan; None if there is none or on errors.
 
         It is that of arrays up to rounding.
         """
+        if type(x) is np.ndarray:
+            return None
         try:
             known = self._stream.plan
             if known is not None:
-                read, plan = known
-                values = read.getter(x)
-                if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
-                    found = sum(map(mul, plan.coefficients, values), plan.intercept)
-                    if type(found) is float:  # numbers of NumPy have precisions of their own
-                        return found, plan
+                values_of, plan = known
+                found = sum(map(mul, plan.coefficients, values_of(x)), plan.intercept)
+                if type(found) is float:  # numbers of NumPy have precisions of their own
+                    return found, plan
         except Exception:  # no row yet, no mapping, or an invalid value
             pass
-        if type(x) is not np.ndarray:
-            self._store_plan()
+        self._store_plan()
         return None
 
     def _store_plan(self) -> None:
         """Store the linear predictor of the current model with the stream, if it has one."""
         engine, read = self.__dict__.get("_stream"), self.__dict__.get("_reader")
-        if engine is None or read is None or (engine.plan is not None and engine.plan[0] is read):
+        if engine is None or read is None or engine.plan is not None:
             return
-        state = engine.answering
+        state = engine.current
         plan = self._new_plan(state) if state.has_model and state.ordered else None
         if plan is not None:
-            vars(engine)["plan"] = read, plan
+            vars(engine)["plan"] = read.values, plan
 
     def _new_plan(self, state: Any) -> LinearPlan | None:
         """Return the linear predictor of the current model in Python numbers; None if it is another kind of model."""
         return None
-
-    def _reader_of_names(self) -> RowReader:
-        reader: RowReader | None = self.__dict__.get("_reader")
-        if reader is None or reader.names is None:
-            names = list(getattr(self, "feature_names_in_", ()))
-            if not names:
-                raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
-            reader = self._reader = RowReader(names, len(names), self._largest, self._plain_targets())
-        return reader
-
-    def _plain_targets(self) -> int | None:
-        """Return the number of targets of a row, None if they need a conversion."""
-        if not self._needs_targets:
-            return 0
-        return 1 if self._takes_any_number and self._stream.flat_targets else None
-
-    def _target_of(self, y: Any) -> Any:
-        if not self._needs_targets:
-            return ()
-        if type(y) is float and -LARGEST <= y <= LARGEST and self._stream.flat_targets:
-            return (y,)
-        given = np.asarray([unmasked(y, "y")])
-        target = check_targets(given, 1)
-        self._check_target_shape(given, target)
-        return tuple(target[0].tolist())
 
     # -- shards ----------------------------------------------------------------------------------------------
 
@@ -845,9 +796,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         A shard learns without order: it predicts no row before learning it, and fits only when a model is requested.
         Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
-        by any tree give the coreset of ``fit`` on all rows and, up to rounding, its model; bit for bit if shards are
-        cut at multiples of 250,000 ids. Other shards are streams, and the merged result depends on them;
-        ``docs/cluster.md`` has a table of all estimators.
+        by any tree give the coreset of ``fit`` on all rows and, up to rounding, its model. Other shards are streams,
+        and the merged result depends on them; ``docs/cluster.md`` has a table of all estimators.
 
         Examples
         --------
@@ -917,6 +867,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- fitted attributes -----------------------------------------------------------------------------------
 
     @property
+    def stream_(self) -> Stream:
+        """What was learned, a value: see ``docs/architecture.md``."""
+        return self._check_fitted()
+
+    @property
     def n_seen_(self) -> int:
         """Number of rows seen (and not forgotten)."""
         return self._check_fitted().n_seen
@@ -949,8 +904,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def change_reasons_(self) -> list[str]:
         """Each change in words: why the model was replaced, which inputs and predictions moved, and what it gained."""
-        names, labels = getattr(self, "feature_names_in_", None), getattr(self._check_fitted().problem, "labels", {})
-        return [explained(event, names=names, labels=labels) for event in self.changes_]
+        names = getattr(self, "feature_names_in_", None)
+        return [explained(event, names=names, labels=self.stream_.problem.labels) for event in self.changes_]
 
     @property
     def timings_(self) -> Timings:
@@ -976,66 +931,23 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- metrics and reports ---------------------------------------------------------------------------------
 
-    def _quality(self, rows: Averages) -> words.Metrics:
-        """Return measures of quality in the units of the data, from prequential losses."""
-        return words.mean_loss(rows)
-
     @property
-    def _counts_errors(self) -> bool:
-        """Whether the secondary loss counts errors of classes."""
-        return True
-
-    def _baseline(self) -> Baseline | None:
-        record = self._check_fitted().record()
-        return None if record is None else record.baseline
-
-    def _label_of(self, code: float) -> Any:
-        """Return the label of a class."""
-        return getattr(self._stream.problem, "labels", {}).get(code, code)
-
-    def _gain_over_seeds(self) -> float | None:
-        """Return the share by which clusters cost less than seeds of k-means++; None where there are no clusters."""
-        return None
-
-    def _further_quality(self) -> words.Metrics:
-        """Return measures of the current model that are no averages of prequential losses."""
-        return {}
-
-    def _handful(self) -> Handful | None:
-        """Return the few rows with most of the loss, if there are any."""
-        found: Handful | None = self._check_fitted().handful()
-        return found
-
-    def _averages(self) -> tuple[Averages | None, Averages | None]:
-        """Return sums of prequential losses over all rows and over the last ones; None if unknown."""
-        engine = self._check_fitted()
-        return engine.averages(), engine.recent_averages()
-
-    @property
-    def metrics_(self) -> words.Metrics:
+    def metrics_(self) -> Metrics:
         """Measures of quality by name: plain averages over all rows, each predicted before it was learned.
 
         Rows are not decayed here, not even with ``half_life`` or ``window``; averages over the last rows are
         ``recent_metrics_``. Empty if no row was scored.
         """
-        rows, baseline = self._averages()[0], self._baseline()
-        if rows is None:
-            return {}
-        found = self._quality(rows)
-        if not isinstance(baseline, ClassBaseline) or not self._counts_errors:
-            return found
-        return found | words.class_quality(baseline, self._label_of)
+        return self.stream_.performance().metrics()
 
     @property
-    def baseline_metrics_(self) -> words.Metrics:
+    def baseline_metrics_(self) -> Metrics:
         """The same measures of the simplest prediction from earlier rows, each row scored before it was learned.
 
         It is the mean of the targets so far, or the most frequent class and the shares of classes before each segment
         of rows; for clusters, the seeds of k-means++ on the coreset. Empty where there is none.
         """
-        record = self._check_fitted().record()
-        rows = None if record is None else record.of_baseline()
-        return {} if rows is None else self._quality(rows)
+        return self.stream_.performance().baseline_metrics()
 
     @property
     def window_metrics_(self) -> list[dict[str, Any]]:
@@ -1044,21 +956,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Each is a dictionary of ``stop``, the row count at which the window ends, ``rows``, ``metrics`` and
         ``baseline``. Each row was predicted before it was learned, and counts with its given weight.
         """
-        record, stop, found = self._check_fitted().record(), 0, []
-        for own, beside in [] if record is None else record.of_windows():
-            stop += own.rows
-            baseline = {} if beside is None else self._quality(beside)
-            found.append({"stop": stop, "rows": own.rows, "metrics": self._quality(own), "baseline": baseline})
-        return found
+        return self.stream_.performance().window_metrics()
 
     @property
-    def recent_metrics_(self) -> words.Metrics:
+    def recent_metrics_(self) -> Metrics:
         """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count equally.
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
-        rows = self._averages()[1]
-        return {} if rows is None else self._quality(rows)
+        return self.stream_.performance().recent_metrics()
 
     def headline(self, target: str | None = None, *, scale: float = 1.0, unit: str = "") -> words.Headline:
         """Return quality, distance to the best possible fit, changes and order in one line.
@@ -1140,7 +1046,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._warn_of_missing(fitted)
 
     def _state(self) -> dict[str, Any]:
-        engine, params = self._check_fitted().whole().waited(), self.get_params(deep=False)
+        engine, params = self._check_fitted().whole(), self.get_params(deep=False)
         if not isinstance(params["random_state"], int | None):
             params["random_state"] = engine.sketch.settings.seed
         names = getattr(self, "feature_names_in_", None)

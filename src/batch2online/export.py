@@ -43,7 +43,7 @@ def _fitted(model: Any, estimator: Any, **attributes: Any) -> BaseEstimator:
     names = model._feature_names()
     if names is not None:
         attributes["feature_names_in_"] = np.asarray(names, dtype=object)
-    vars(estimator).update(n_features_in_=model._view().width, **attributes)
+    vars(estimator).update(n_features_in_=model.stream_.view().width, **attributes)
     return estimator
 
 
@@ -105,7 +105,7 @@ def onnx(model: Any, *, dtype: Any = np.float64) -> Any:
 
     fitted = scikit_learn(model)
     options = {id(fitted): {"zipmap": False}} if hasattr(fitted, "predict_proba") else None
-    example = np.zeros((1, model._view().width), dtype=dtype)
+    example = np.zeros((1, model.stream_.view().width), dtype=dtype)
     return skl2onnx.to_onnx(fitted, example, options=options, target_opset=_OPSET)
 
 

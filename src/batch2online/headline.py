@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from batch2online._types import FloatArray
-from batch2online.numerics.distances import nearest
+from batch2online.metrics import MEAN_DISTANCE, RECALL, RMS_DISTANCE, Metrics
 from batch2online.quality import ClassBaseline
-from batch2online.record import Averages, Handful
+from batch2online.record import Handful
 from batch2online.results import Regret
 
 HUGE = 1e4
 """Ratios above this are not reported: the best model in hindsight fits nearly exactly."""
 
-MEAN_DISTANCE, RMS_DISTANCE = "mean distance", "RMS distance"
-SAMPLE = 1_000
-"""Rows that a silhouette is measured on."""
-
 Measure = tuple[str, str]
 """Name of a measure, and its formatted value."""
-
-Metrics = dict[str, float]
-"""Measures of quality by their names."""
 
 _FORMATS = {
     "R2": ".4f", "variance kept": ".2%", "accuracy": ".2%", "error rate": ".2%", "log loss": ".4f", "AUC": ".3f",
     "silhouette": ".3f",
 }  # fmt: skip
 """Formats of measures that do not have four digits."""
-
-RECALL = "recall of rarest "
-"""A measure of this name is the recall of the rarest class."""
 
 _FREQUENT, _MEAN, _SEEDS = "most frequent class", "mean so far", "k-means++ seeds"
 _BASELINES = {
@@ -106,16 +92,17 @@ class Headline:
 
 def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
     """Return the headline of an online estimator, with the name of its target where it has one."""
-    regret, order = model.regret_, model.order_
-    averages, recent = model._averages()
-    quality = {} if averages is None else model.metrics_ | model._further_quality()
+    regret, order, stream = model.regret_, model.order_, model.stream_
+    problem, performance = stream.problem, stream.performance()
+    averages, recent = performance.averages, performance.recent
+    quality = {} if averages is None else model.metrics_ | problem.further_metrics(stream.snapshot(), stream.model)
     beside = model.baseline_metrics_
     if model.has_model_:
         error = float(getattr(model, "error_", 0.0))  # estimated distance to the fit on all rows
         above = f", the current model {excess(error)} above a fit on all its rows" if error > 0 else ""
-        compared = distance(regret, model._best + of_rows(model)) + above
+        compared = distance(regret, best_of(model) + of_rows(model)) + above
     else:
-        at = model._stream.current.refresh.next_check
+        at = stream.current.refresh.next_check
         compared = f"no model yet: the first comes at row {at:,}, {model.n_seen_:,} seen"
     return Headline(
         subject=target or "",
@@ -127,9 +114,9 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
             if name in quality
         ),
         rows=averages.rows if averages is not None and forgets(model) else 0,
-        recent=() if recent is None else tuple(_shown(each, scale, unit) for each in model._quality(recent).items()),
+        recent=tuple(_shown(each, scale, unit) for each in performance.recent_metrics().items()),
         recent_rows=0 if recent is None else recent.rows,
-        handful=of_handful(model._handful(), model.n_seen_),
+        handful=of_handful(performance.handful, model.n_seen_),
         distance=compared,
         changes=changes(model),
         order=order.sentence() if order.ranked or not regret.reason else "",
@@ -138,11 +125,12 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
 
 def verdict(model: Any, quality: Metrics, beside: Metrics) -> str:
     """Return in words whether the model is better than its baseline, and by how much."""
-    baseline = model._baseline()
-    if isinstance(baseline, ClassBaseline) and model._counts_errors:
+    stream = model.stream_
+    baseline, problem = stream.performance().baseline, stream.problem
+    if isinstance(baseline, ClassBaseline):
         errors = _error_rate(quality), _error_rate(beside)
         log_losses = (quality.get("log loss"), beside.get("log loss"))
-        return class_verdict(errors, log_losses, model._label_of(baseline.most_frequent), model.n_seen_)
+        return class_verdict(errors, log_losses, problem.label_of(baseline.most_frequent), model.n_seen_)
     if "R2" in quality:
         return explained_verdict(quality["R2"]) + _typically_off(quality["RMSE"], beside.get("RMSE"))
     if "variance kept" in quality:
@@ -150,7 +138,7 @@ def verdict(model: Any, quality: Metrics, beside: Metrics) -> str:
     name = next((name for name in ("mean loss", "MAE") if name in quality and beside.get(name)), None)
     if name is not None:
         return _gained(name, quality[name], beside[name], "predicting the mean so far")
-    gain = model._gain_over_seeds()
+    gain = problem.gain_over_seeds(stream.snapshot(), stream.model) if stream.has_model else None
     return (
         ""
         if gain is None
@@ -230,11 +218,12 @@ def _percent(share: float, digits: int = 0) -> str:
     return f"{shown} %"
 
 
-def class_quality(baseline: ClassBaseline, label_of: Callable[[float], Any]) -> Metrics:
-    """Return the area under the ROC curve of two classes, and the recall of the rarest class."""
-    auc, rarest = baseline.auc, baseline.rarest
-    found = {} if auc is None else {"AUC": auc[0]}
-    return found if rarest is None else found | {f"{RECALL}({label_of(rarest[0])})": rarest[1]}
+def best_of(model: Any) -> str:
+    """Return the best model that the loss is compared with, in words."""
+    if getattr(model.regret_, "out_of_sample", False):
+        return "model in hindsight, out of sample"
+    name: str = model.stream_.problem.best_model
+    return name
 
 
 def forgets(model: Any) -> bool:
@@ -366,48 +355,3 @@ def number(value: float) -> str:
     ('1,009,660', '0.04218', '0')
     """
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
-def regression_quality(rows: Averages) -> Metrics:
-    """Return R2, root mean square and mean absolute error, in the units of the target."""
-    return _explained("R2", rows) | {"RMSE": math.sqrt(rows.mean_loss), "MAE": rows.mean_secondary_loss}
-
-
-def low_rank_quality(rows: Averages) -> Metrics:
-    """Return the share of variance kept, and the root mean square distance to the subspace."""
-    return _explained("variance kept", rows) | {RMS_DISTANCE: math.sqrt(rows.mean_loss)}
-
-
-def _explained(name: str, rows: Averages) -> Metrics:
-    """Return the share of the spread that is explained, where the spread is known and more than rounding."""
-    return {name: 1 - rows.loss / rows.total} if rows.total > rows.resolution else {}
-
-
-def classification_quality(rows: Averages) -> Metrics:
-    """Return the share of labels that were predicted, and the mean logarithmic loss."""
-    return {"accuracy": 1 - rows.mean_secondary_loss, "log loss": rows.mean_loss}
-
-
-def clustering_quality(rows: Averages) -> Metrics:
-    """Return the mean distance to the nearest center, in the units of the columns."""
-    return {MEAN_DISTANCE: rows.mean_secondary_loss}
-
-
-def silhouette(history: Any, centers: FloatArray) -> Metrics:
-    """Return the mean silhouette of rows spread over a history, where there is one and several clusters are met."""
-    if history is None or not any(map(len, history)):
-        return {}
-    count = sum(map(len, history))
-    rows = history.at(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64)).points
-    labels = nearest(rows, centers)[0]
-    if not 1 < len(np.unique(labels)) < len(rows):
-        return {}
-    from sklearn.metrics import silhouette_score  # a tenth of a second that only clusters need
-
-    near_zero = rows - centers.mean(axis=0)  # scikit-learn's distances come from products
-    return {"silhouette": float(silhouette_score(near_zero, labels))}
-
-
-def mean_loss(rows: Averages) -> Metrics:
-    """Return the mean loss of a row."""
-    return {"mean loss": rows.mean_loss}

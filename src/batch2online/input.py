@@ -15,8 +15,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.rows import Batch, ones
-from batch2online.validation import check_finite, check_weights, unmasked
+from batch2online.rows import Batch
+from batch2online.validation import LARGEST, check_finite, check_weights, unmasked
 
 _PIECE_ROWS = 10_000
 
@@ -34,21 +34,6 @@ class PreparedRows(NamedTuple):
     is_single_batch: bool = False
     answers: FloatArray | None = None
     table: Any = None
-
-
-class PreparedRow(NamedTuple):
-    """One validated row: its values, its targets, a new problem if any, and its weight."""
-
-    values: Sequence[float]
-    target: tuple[float, ...]
-    problem: Any = None
-    weight: float = 1.0
-
-    def as_rows(self) -> PreparedRows:
-        """Return the row as a batch; a weight of 0 is as if it were absent."""
-        point, target = np.array(self.values, dtype=np.float64)[None], np.array(self.target, dtype=np.float64)
-        weights = ones(1) if self.weight == 1.0 else np.array([self.weight])
-        return PreparedRows([(point, target.reshape(1, -1), weights)] if self.weight else [], self.problem)
 
 
 _DTYPES = (np.float64, np.float32)
@@ -138,6 +123,13 @@ def target_array(y: Any) -> Any:
     return np.asarray(y.toarray() if sp.issparse(y) else unmasked(y, "y"))
 
 
+def single(y: Any) -> Any:
+    """Return one label as an array of one."""
+    array = np.empty(1, dtype=object)
+    array[0] = y.item() if isinstance(y, np.generic) or (isinstance(y, np.ndarray) and y.size == 1) else y
+    return array
+
+
 def flattened(y: Any) -> Any:
     """Return a single column of targets as a 1d array, with the warning of scikit-learn."""
     if y.ndim != 2 or y.shape[1] != 1:
@@ -191,35 +183,63 @@ class LinearPlan(NamedTuple):
 
 
 class RowReader:
-    """The values of one row in the order of the columns, if all of them are plain numbers within bounds.
+    """Values and target of one row, if all of them are plain numbers within bounds; anything else raises an error.
 
-    Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` is the number of targets of
-    a row, 0 or 1; None if a target is not a single number. ``codes`` are the targets of labels that were learned.
+    Parameters
+    ----------
+    names : sequence of str or None
+        The columns of rows that are mappings; without names rows are lists, tuples or arrays.
+    width : int
+        Number of columns.
+    largest : float
+        Largest length of a row.
+    codes : dict or None
+        Targets (1,) by label, and of no target; None if any number is a target.
+    encode : callable, optional
+        Makes features of the values of a row of a table.
     """
 
-    def __init__(self, names: Sequence[str] | None, width: int, largest: float, n_targets: int | None) -> None:
-        self.names, self.largest, self.width, self.n_targets = names, largest, width, n_targets
-        self.is_number = n_targets == 1
+    def __init__(
+        self,
+        names: Sequence[str] | None,
+        width: int,
+        largest: float,
+        codes: dict[Any, tuple[float, ...]] | None,
+        encode: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.names, self.width, self.largest, self.codes, self.encode = names, width, largest, codes, encode
         self.getter: Callable[[Any], Any] = (
-            _list_or_tuple if names is None else itemgetter(*names) if width > 1 else _SingleGetter(names[0])
+            _sequence if names is None else itemgetter(*names) if width > 1 else _SingleGetter(names[0])
         )
-        self.codes: dict[Any, tuple[float, ...]] = {None: ()} if n_targets == 0 else {}
-        self._format = f"{width}d"
 
-    def __call__(self, x: Any) -> Any:
+    def values(self, x: Any) -> Any:
+        """Return the values of a row in the order of the columns, or its features."""
         values = self.getter(x)
+        if self.encode is not None:
+            values = self.encode(values)
         if len(x) == self.width and hypot(*values) <= self.largest:  # false for NaN as well
             return values
         raise ValueError
 
+    def target(self, y: Any) -> tuple[Any, ...]:
+        """Return the target of a row."""
+        if self.codes is not None:
+            return self.codes[y]
+        if isinstance(y, float | int | np.integer) and -LARGEST <= y <= LARGEST:
+            return (y,)
+        raise ValueError
+
     def array(self, x: Any) -> FloatArray:
         """Return the values as an array (d,), in less time than NumPy needs to convert them."""
-        return np.frombuffer(pack(self._format, *self(x)))
+        values = self.values(x)
+        return np.frombuffer(pack(f"{len(values)}d", *values))
 
 
-def _list_or_tuple(x: Any) -> Any:
+def _sequence(x: Any) -> Any:
     if type(x) is list or type(x) is tuple:
         return x
+    if type(x) is np.ndarray:
+        return x.tolist()
     raise TypeError
 
 

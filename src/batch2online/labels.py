@@ -15,7 +15,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.frames.strings import hash_code
-from batch2online.input import PreparedRow, flattened, target_array
+from batch2online.input import flattened, target_array
 from batch2online.rows import Batch
 from batch2online.schema import check_value, require
 from batch2online.stream import Stream
@@ -38,13 +38,6 @@ def as_given(y: Any) -> Any:
         return y
     array = np.asarray(y)
     return np.asarray(y, dtype=object) if array.dtype.kind in "US" else array
-
-
-def single(y: Any) -> Any:
-    """Return one label as an array of one."""
-    array = np.empty(1, dtype=object)
-    array[0] = y.item() if isinstance(y, np.generic) or (isinstance(y, np.ndarray) and y.size == 1) else y
-    return array
 
 
 def encoded(y: Any, known: Labels) -> tuple[FloatArray, Labels]:
@@ -207,25 +200,3 @@ class Labelled(OnlineEstimator):
         problem: Any = own.problem
         theirs: Any = other.problem
         return own.append([], replace(problem, labels=united(problem.labels, theirs.labels))).merge(other)
-
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
-        if not self._has_labels:
-            return super()._prepare_one(x, y)
-        code, known = self._known_code(y), self._labels
-        if code is None:
-            codes, known = self._encoded(single(y))
-            code = float(codes[0])
-        problem = None if known is self._labels else replace(self._stream.problem, labels=known)
-        return PreparedRow(self._values_of(x), (code,), problem)
-
-    @property
-    def _takes_any_number(self) -> bool:
-        return not self._has_labels
-
-    def _known_code(self, y: Any) -> float | None:
-        """Return the code of a known label, else None."""
-        label = y.item() if isinstance(y, np.generic) else y
-        if type(label) not in (bool, int, float, str) or (type(label) is str and not is_unicode(label)):
-            return None
-        found, known = label_code(label), self._labels
-        return found if found in known and known[found] == label else None

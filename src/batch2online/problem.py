@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.warm_up import Scored, WarmUp
+
+if TYPE_CHECKING:
+    from batch2online.record import Averages
 
 
 class FitResult(NamedTuple):
@@ -68,6 +72,35 @@ class Problem(ABC):
 
     tries_changes: ClassVar[bool] = False
     """Whether a replaced model is scored beside its successor for a while, for the ``trial`` of a change."""
+
+    labels: Mapping[float, Any] = MappingProxyType({})
+    """Labels of classes by their codes, if targets are such."""
+
+    @property
+    def best_model(self) -> str:
+        """The best model that the loss of a stream is compared with, in words."""
+        return "model known"
+
+    @property
+    def counts_errors(self) -> bool:
+        """Whether the loss of a row is 1 for an error and 0 otherwise."""
+        return False
+
+    def label_of(self, code: float) -> Any:
+        """Return the label of a class."""
+        return self.labels.get(code, code)
+
+    def quality(self, rows: Averages) -> dict[str, float]:
+        """Return measures of quality in the units of the data, from the losses of rows."""
+        return {"mean loss": rows.mean_loss}
+
+    def further_metrics(self, data: Snapshot, model: Any) -> dict[str, float]:
+        """Return measures of the current model that are no averages of losses."""
+        return {}
+
+    def gain_over_seeds(self, data: Snapshot, model: Any) -> float | None:
+        """Return the share by which clusters cost less than seeds of k-means++; None where there are no clusters."""
+        return None
 
     @property
     def secondary_name(self) -> str:
@@ -152,10 +185,6 @@ class Problem(ABC):
     def spread_of(self, rows: Rows) -> FloatArray | None:
         """Return the values (n, k) whose spread the loss is compared with (R2, variance kept), or None."""
         return None
-
-    def clip(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the losses of a warm-up, clipped if the problem clips losses."""
-        return losses, second
 
     @abstractmethod
     def fit(self, data: Snapshot, current: Any) -> FitResult:

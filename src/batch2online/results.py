@@ -69,8 +69,6 @@ class ChangeEvent:
         and other fits of estimators measured on the coreset or a sample of it.
     n_fit_rows : int or None
         Rows that the new model was fitted to.
-    fitted_at : int or None
-        With ``background=True``, the number of rows seen when the fit began; None if that is ``at``.
     seconds : float or None
         Time of the fit, if known; it differs from run to run and is not compared.
     coefficients : tuple of (int, float, float) or None
@@ -102,7 +100,6 @@ class ChangeEvent:
     prediction_change: float | None = None
     trial: tuple[Count, float, float] | None = None
     n_fit_rows: int | None = None
-    fitted_at: Count | None = None
     seconds: float | None = field(default=None, compare=False, repr=False)
 
     def validate(self) -> None:
@@ -127,7 +124,7 @@ class ChangeEvent:
     @property
     def reason(self) -> str:
         """Why the model was replaced, as a sentence."""
-        where = f"at {self.at:,} rows" + (f", fitted at {self.fitted_at:,}" if self.fitted_at is not None else "")
+        where = f"at {self.at:,} rows"
         if self.kind == "scheduled":
             return f"scheduled refresh {where}" + (self.comparison and f": {self.comparison}")
         if self.kind == "loss_increase":
@@ -369,8 +366,3 @@ class Timings:
         As if the rows had come in so many days, with a refit each night. An estimate by :meth:`expected`.
         """
         return sum(self.expected(rows * night / times) for night in range(1, times + 1))
-
-    def affords(self, rows_seen: int, size: float, per_million: float) -> bool:
-        """Return whether one more fit to ``size`` rows keeps within a budget of seconds per million rows seen."""
-        expected = self.expected(size)
-        return math.isfinite(expected) and self.seconds + expected <= per_million * rows_seen / 1e6

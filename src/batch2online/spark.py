@@ -1,4 +1,4 @@
-"""The same coreset and the same model on a cluster: :mod:`batch2online.distributed` with Spark as its scheduler."""
+"""The coreset of one machine, computed on a cluster: :mod:`batch2online.distributed` with Spark as its scheduler."""
 
 try:
     import pyarrow  # noqa: F401  # Spark hands over rows in its format

@@ -4,9 +4,6 @@
 rows: they are scored by the current model, then the sketch learns them, and at the row counts of the policy
 :func:`check` decides whether to refit, and whether the new model replaces the current one. Nothing here depends on any
 particular problem.
-
-With ``background``, :func:`decide` runs in a thread, on the state of the row of the check, and its :class:`Decision` is
-applied at a later row, which depends on row counts alone. Without it, that is the row of the check.
 """
 
 from __future__ import annotations
@@ -14,24 +11,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.answers import Answered
-from batch2online.background import BackgroundCall
 from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.history import History
-from batch2online.numerics.threads import one_thread
 from batch2online.problem import FitResult, Problem, check_losses, check_sketch
 from batch2online.record import FEWEST_RECENT, RECENT, Record, Unscored, weighted_totals
 from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Counts, Timings, counted
 from batch2online.rows import Rows, check_ids, check_width
-from batch2online.schema import Count, above, at_least, finite, replace, require, require_equal, storable, stores
+from batch2online.schema import Count, above, at_least, finite, replace, require, require_equal, storable
 from batch2online.sketches.base import RowSource, Sketch, Snapshot
 from batch2online.warm_up import WarmUp
 
@@ -40,18 +35,6 @@ if TYPE_CHECKING:
 
 TRIAL_ROWS = 2_000
 """Rows on which a model that was replaced is scored beside its successor."""
-
-DELAY = 20
-"""A check in the background has one row of delay for each of so many rows seen."""
-
-DELAYS_PER_STEP = 5
-"""Where old rows lose weight, the delay is at most one of so many equal parts of the rows between two checks."""
-
-CHECK_GRID = 128
-"""With ``background``, checks of rows that lose weight are at multiples of this: half-lives are cut together."""
-
-BACKGROUND_ROWS = 1_024
-"""Rows of a segment with ``background``, at most, so that no call takes long."""
 
 Events = tuple[ChangeEvent, ...]
 _Positive = Annotated[float, above(0)]
@@ -112,8 +95,6 @@ class RefreshState:
         What the current model gains over the one before.
     last_coreset : (ids, weights) or None
         The coreset at the last check, for policies that compare it.
-    budget : float or None
-        Seconds of refits for a million rows, at most.
     in_time : bool
         Whether rows were found not to come in random order, so that a policy that measures refits more often.
     """
@@ -123,96 +104,7 @@ class RefreshState:
     last_fit: FitStatistics | None = None
     benefit: RefitBenefit | None = None
     last_coreset: tuple[Any, ...] | None = None
-    budget: float | None = None
     in_time: bool = False
-
-
-@storable
-@dataclass(frozen=True)
-class Decision:
-    """Outcome of a check, for :func:`apply`.
-
-    Attributes
-    ----------
-    at : int
-        Row count of the check.
-    n_kept, last_fit, last_coreset
-        Those of :class:`RefreshState` after the check.
-    decay : ForwardDecay or None
-        That of the state at the check.
-    sketch : Sketch or None
-        The sketch at the check, prepared, and scoring rows by the new model, if any; None if nothing of it is needed.
-    has_no_benefit : bool
-        Whether the expected benefit of a refit was too small.
-    n_fit_rows : int or None
-        Rows of the fit; None if there was none.
-    is_replaced : bool
-        Whether the fitted model replaces the current one.
-    model, event
-        The new model, and the change; None if the model is the same.
-    seconds : float
-        Time of the fit.
-    """
-
-    at: Count
-    n_kept: Count
-    last_fit: FitStatistics | None = None
-    last_coreset: tuple[Any, ...] | None = None
-    decay: ForwardDecay | None = None
-    sketch: Sketch | None = None
-    has_no_benefit: bool = False
-    n_fit_rows: Count | None = None
-    is_replaced: bool = False
-    model: Any = None
-    event: ChangeEvent | None = None
-    seconds: float = 0.0
-
-    @classmethod
-    def of(cls, state: StreamState, **found: Any) -> Decision:
-        """Return the outcome of a check that ends in this state."""
-        refresh = state.refresh
-        known = (state.n_learned, refresh.n_kept, refresh.last_fit, refresh.last_coreset, state.decay)
-        return cls(*known, **found)
-
-    def kept(self) -> Decision:
-        """Return the same without a sketch that no later row needs."""
-        needs_sketch = self.sketch is not None and self.sketch.hands_over(self.event is not None)
-        return self if needs_sketch else replace(self, sketch=None)
-
-    def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds: no seconds, which differ from run to run."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "seconds"}
-
-
-@storable
-@stores(due=Count, decision=Decision)
-class Pending:
-    """A check in the background, and the row count at which its outcome is applied."""
-
-    def __init__(self, due: int, call: BackgroundCall) -> None:
-        self.due, self._call = due, call
-
-    @property
-    def decision(self) -> Decision:
-        """The outcome, once it is there; copies and files hold it."""
-        decision: Decision = self._call.result()
-        return decision
-
-    def with_decision(self, decision: Decision) -> Pending:
-        """Return the same with another outcome."""
-        return Pending(self.due, BackgroundCall.ended(decision))
-
-    def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds."""
-        return {"due": self.due, "decision": self.decision}
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Pending:
-        """Return the check that :meth:`stored_fields` describes."""
-        return cls(fields["due"], BackgroundCall.ended(fields["decision"]))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_fields, (self.stored_fields(),)
 
 
 @storable
@@ -252,10 +144,6 @@ class StreamState:
         Rows between two checks, at most, where old rows lose weight.
     origin : int or None
         Of rows without order, the first id of the stream that they are part of; None where they come in an order.
-    background : bool
-        Whether checks are decided in a thread.
-    pending : Pending or None
-        The check whose outcome is not applied yet; ``next_check`` is where that happens.
     """
 
     problem: Any
@@ -281,8 +169,6 @@ class StreamState:
     timings: Timings = field(default_factory=Timings)
     max_step: Annotated[int, at_least(1)] | None = None
     origin: Count | None = None
-    background: bool = False
-    pending: Pending | None = None
 
     def validate(self) -> None:
         """Require a sketch, a model, a record and a monitor of the rows learned."""
@@ -305,27 +191,6 @@ class StreamState:
             require_equal("shape and rows of the monitor", found, (*self.shape, n))
         self.validate_model(self.model)
         self._validate_scores()
-        self._validate_pending()
-
-    def _validate_pending(self) -> None:
-        """Require an outcome of a check of the rows learned, to be applied at the next one."""
-        if self.pending is None:
-            return
-        require(self.background and self.has_model and self.ordered, "pending: found a check that is not due")
-        decision = self.pending.decision
-        require_equal("due", self.pending.due, self.refresh.next_check)
-        require(decision.at <= self.n_learned, f"pending: found a check at row {decision.at} of {self.n_learned}")
-        is_change = decision.event is not None
-        require(not is_change or decision.is_replaced, "event: found one of a model that was kept")
-        require(not decision.is_replaced or decision.n_fit_rows is not None, "n_fit_rows: found none of a new model")
-        require_equal("half-lives", decision.decay and decision.decay.half_life, self.decay and self.decay.half_life)
-        if (sketch := decision.sketch) is not None:
-            found, expected = ((type(each), each.settings) for each in (sketch, self.sketch))
-            require_equal("type and settings of the sketch", found, expected)
-            rows = (sketch.totals.n_rows, self.sketch.totals.n_rows)
-            require(rows[0] <= rows[1], f"sketch of the check: found {rows[0]} rows, expected at most {rows[1]}")
-        if is_change:
-            self.validate_model(decision.model)
 
     def _validate_scores(self) -> None:
         """Require a record, a warm-up and a benefit of the rows learned."""
@@ -359,7 +224,6 @@ class StreamState:
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: seconds differ from run to run, and are stored beside the state."""
         absent = {"timings"} | ({"late_loss", "late_secondary_loss"} if not self._has_late else set())
-        absent |= {name for name in ("background", "pending") if not getattr(self, name)}
         return {name: value for name, value in vars(self).items() if name not in absent}
 
     @property
@@ -451,15 +315,6 @@ class StreamState:
         n = self.n_learned if self.origin is None else self.last_id + 1 - self.origin
         return self.refresh.next_check - n
 
-    def rows_to_cut_after(self, n_rows: int) -> float:
-        """Return how many rows may come after a segment of so many, at least, before the check that follows it."""
-        return soonest_check(self, self.n_learned + n_rows) - self.n_learned - n_rows
-
-    def keeps_model_for(self, n_rows: int) -> bool:
-        """Return whether the model is surely the same after a segment of so many rows."""
-        is_due = n_rows >= self.rows_to_cut()
-        return self.has_model and (not is_due or (is_slow(self) and self.pending is None))
-
     def step(
         self, rows: Rows, history: History | None, answered: Answered | None = None
     ) -> tuple[StreamState, StepInfo]:
@@ -481,8 +336,7 @@ class StreamState:
             self,
             sketch=self.sketch.empty(),
             decay=None if self.decay is None else ForwardDecay(self.decay.half_life),
-            refresh=RefreshState(int(self.policy.start), budget=self.refresh.budget),
-            pending=None,
+            refresh=RefreshState(int(self.policy.start)),
             model=self.problem.initial_model(None, *self.shape),
             has_model=False,
             n_learned=0,
@@ -546,12 +400,6 @@ class Learner(Protocol):
 
     def rows_to_cut(self) -> float:
         """Return how many rows may come before the next check or decision."""
-
-    def rows_to_cut_after(self, n_rows: int) -> float:
-        """Return the same after a segment of so many rows, or less, without knowing what a check in it decides."""
-
-    def keeps_model_for(self, n_rows: int) -> bool:
-        """Return whether the model is surely the same after a segment of so many rows."""
 
     def snapshot(self, history: History | None) -> Snapshot:
         """Return what a problem reads of the current state."""
@@ -682,7 +530,6 @@ def _losses(
         losses, secondary = problem.losses(model, rows.points, rows.targets)
     else:
         (losses, secondary), warm_up = warm_up.score(rows.points, rows.targets, rows.weights)
-        losses, secondary = problem.clip(losses, secondary)
     return losses, secondary, warm_up
 
 
@@ -696,46 +543,22 @@ def learn(state: StreamState, rows: Rows, scores: Scores | None) -> StreamState:
     return replace(state, sketch=sketch, n_learned=state.n_learned + len(rows), last_id=last_id)
 
 
-def schedule(state: StreamState, at: int | None = None, last: int | None = None) -> StreamState:
+def schedule(state: StreamState, at: int | None = None) -> StreamState:
     """Return the state with the row count of the next check.
 
-    It is that of the policy, or sooner where old rows lose weight or rows do not come in random order. ``last`` is that
-    of the last check, by default all rows learned.
+    It is that of the policy, or sooner where old rows lose weight or rows do not come in random order.
     """
-    last, policy = state.n_learned if last is None else last, state.policy
+    n, policy = state.n_learned, state.policy
     if isinstance(policy, Measured) and not state.refresh.in_time and state.monitor is not None:
         monitor = state.monitor.with_bets()
         state = _refreshed(replace(state, monitor=monitor), in_time=monitor.alarm is not None)
     if isinstance(policy, Measured) and state.refresh.in_time:
-        at = policy.in_time().next_check(last)
+        at = policy.in_time().next_check(n)
     elif at is None:
-        at = policy.next_check(last, state.refresh.n_kept)
+        at = policy.next_check(n, state.refresh.n_kept)
     if state.max_step is not None:
-        at = min(at, last + state.max_step)
-        on_grid = at - at % CHECK_GRID
-        at = on_grid if state.background and on_grid > state.n_learned else at
-    return _refreshed(state, next_check=max(at, state.n_learned + 1))
-
-
-def soonest_check(state: StreamState, n: int) -> int:
-    """Return the row count of the first check after n rows, which the current segment ends at, or a smaller one.
-
-    It is known where no check is due at n rows or one starts there. Otherwise it depends on whether the model is kept,
-    and on whether rows are found not to come in random order.
-    """
-    refresh, pending = state.refresh, state.pending
-    if n < refresh.next_check:
-        return refresh.next_check
-    state = replace(state, n_learned=n, monitor=None)
-    if state.has_model and is_slow(state) and pending is None:
-        return n + delay(state)
-    last = n if pending is None else pending.decision.at
-    counts = {0, refresh.n_kept, refresh.n_kept + 1} if pending is None else {pending.decision.n_kept}
-    outcomes = [(kept, in_time) for kept in counts for in_time in {refresh.in_time, True}]
-    return min(
-        schedule(_refreshed(state, n_kept=kept, in_time=in_time), last=last).refresh.next_check
-        for kept, in_time in outcomes
-    )
+        at = min(at, n + state.max_step)
+    return _refreshed(state, next_check=max(at, n + 1))
 
 
 def skip_checks(state: StreamState) -> StreamState:
@@ -768,52 +591,17 @@ def _refreshed(state: StreamState, **changes: Any) -> StreamState:
 
 
 def check(state: StreamState, history: History | None) -> tuple[StreamState, Events]:
-    """Return the state after the check that is due, with the row count of the next one, and the change, if any.
-
-    The first model is fitted at once. A later check that :func:`is_slow` starts a thread and ends :func:`delay` rows
-    later.
-    """
-    if not state.has_model:
-        rows = state.snapshot(history).history
-        state = replace(state, sketch=state.sketch.prepared(rows))
-        return schedule(fit_first(state, rows, state.problem.fit_online)), ()
-    if is_slow(state) and state.pending is None:
-        return start(state, history), ()
-    decision = decide(state, history) if state.pending is None else state.pending.decision
-    state, events = apply(replace(state, pending=None), decision, history)
-    return schedule(state, last=decision.at), events
+    """Return the state after the check that is due, with the row count of the next one, and the change, if any."""
+    if state.has_model:
+        state, events = decide(state, history)
+        return schedule(state), events
+    rows = state.snapshot(history).history
+    state = replace(state, sketch=state.sketch.prepared(rows))
+    return schedule(fit_first(state, rows, state.problem.fit_online)), ()
 
 
-def start(state: StreamState, history: History | None) -> StreamState:
-    """Return the state with a check in the background, which reads the rows up to here alone."""
-
-    def compute() -> Decision:
-        with one_thread(state.shape[0]):
-            return decide(state, history).kept()
-
-    due = state.n_learned + delay(state)
-    return _refreshed(replace(state, pending=Pending(due, BackgroundCall(compute))), next_check=due)
-
-
-def is_slow(state: StreamState) -> bool:
-    """Return whether checks run in the background.
-
-    Where old rows lose weight checks are frequent, and a fit from moments takes less than the cut at a later row would.
-    """
-    return state.background and (state.max_step is None or state.problem.refit_cost(False) != "moments")
-
-
-def delay(state: StreamState) -> int:
-    """Return the number of rows between a check in the background and its outcome.
-
-    It is 5 % of the rows seen; where old rows lose weight, no more than a fifth of the rows between two checks.
-    """
-    rows = math.ceil(state.n_learned / DELAY)
-    return rows if state.max_step is None else min(rows, math.ceil(state.max_step / DELAYS_PER_STEP))
-
-
-def decide(state: StreamState, history: History | None) -> Decision:
-    """Decide whether to refit, and whether the new model replaces the current one; a pure function.
+def decide(state: StreamState, history: History | None) -> tuple[StreamState, Events]:
+    """Return the state with its model kept or replaced, and the change, if any.
 
     A check ends in one of five ways:
 
@@ -823,29 +611,29 @@ def decide(state: StreamState, history: History | None) -> Decision:
     4. a model is fitted, and the current one is within tolerance of it: it is kept;
     5. the new model replaces the current one.
     """
-    data, benefit = state.snapshot(history), state.refresh.benefit
+    data = state.snapshot(history)
     if can_skip(state, data):
-        return Decision.of(state)
+        return state, ()
     state = replace(state, sketch=state.sketch.prepared(data.history))
     data = data.of(state.sketch)
     state, trigger = find_trigger(state, data)
     if trigger is None:
-        return Decision.of(state, sketch=state.sketch, has_no_benefit=state.refresh.benefit is not benefit)
-    problem, policy, n = state.problem, state.policy, state.n_learned
-    degrees = problem.degrees_of_freedom(state.model, data) if policy.compares_costs else 0.0
+        return state, ()
+    problem, policy, n, model = state.problem, state.policy, state.n_learned, state.model
+    degrees = problem.degrees_of_freedom(model, data) if policy.compares_costs else 0.0
     noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     before: float | None = None
     if tolerance and (bound := problem.lower_bound(data)) is not None:
-        before = problem.cost(state.model, data)
+        before = problem.cost(model, data)
         if before <= tolerance * bound:
-            return Decision.of(state, sketch=state.sketch)
-    new, seconds = timed_fit(data, state.model, problem.fit_online)
-    found = {"n_fit_rows": new.n_rows, "seconds": seconds}
+            return state, ()
+    new, seconds = timed_fit(data, model, problem.fit_online)
+    state = replace(state, timings=state.timings.plus(new.n_rows, seconds))
     if new.costs is not None:
         before, after = new.costs
     else:
-        before = problem.cost(state.model, data) if before is None else before
+        before = problem.cost(model, data) if before is None else before
         after = problem.cost(new.model, data)
     if (
         tolerance and policy.max_noise_factor > 1 and before > tolerance * after
@@ -855,48 +643,11 @@ def decide(state: StreamState, history: History | None) -> Decision:
     if tolerance and before <= tolerance * after:
         # Checks become rarer with each model kept, unless costs are exact: then a check takes next to no time.
         state = _refreshed(state, n_kept=state.refresh.n_kept + (not problem.costs_are_exact))
-        return Decision.of(record_fit(state, before, new.ess_ratio), sketch=state.sketch, **found)
-    sketch, details = state.sketch, {"kind": trigger, "tolerance": tolerance - 1 if tolerance else None}
-    event = change_of(state, new.model, (before, after), data, n_fit_rows=new.n_rows, **details)
-    if event is not None:
-        sketch, found = problem.piloted(sketch, new.model, data), found | {"model": new.model, "event": event}
+        return record_fit(state, before, new.ess_ratio), ()
     state = record_fit(_refreshed(state, n_kept=0), after, new.ess_ratio)
-    return Decision.of(state, sketch=sketch, is_replaced=True, **found)
-
-
-def apply(state: StreamState, decision: Decision, history: History | None) -> tuple[StreamState, Events]:
-    """Return the state after the outcome of a check, at the row of the check or a later one, and the change, if any."""
-    former, event, n = state.model, decision.event, state.n_learned
-    names = ("n_kept", "last_fit", "last_coreset")
-    state = _refreshed(state, **{name: getattr(decision, name) for name in names})
-    if decision.has_no_benefit and (benefit := state.refresh.benefit) is not None:
-        state = _refreshed(state, benefit=benefit.after_check())
-    if decision.n_fit_rows is not None:
-        state = replace(state, timings=state.timings.plus(decision.n_fit_rows, decision.seconds))
-    sketch = continued_sketch(state, decision, history)
-    if event is not None:
-        event = replace(event, at=n, fitted_at=None if decision.at == n else decision.at)
-        state = with_change(state, decision.model, event, sketch)
-    else:
-        state = replace(state, sketch=sketch)
-    if decision.is_replaced:
-        assert decision.n_fit_rows is not None
-        state = start_benefit(state, decision.n_fit_rows, former)
-    return state, () if event is None else (event,)
-
-
-def continued_sketch(state: StreamState, decision: Decision, history: History | None) -> Any:
-    """Return the sketch of all rows with what a check has computed, and scoring rows by its model, if it has one."""
-    earlier, sketch = decision.sketch, None
-    if earlier is not None and decision.at == state.n_learned:
-        return earlier
-    if earlier is not None:
-        if decision.decay is not None and state.decay is not None:
-            earlier = earlier.scale(decision.decay.moved_to(state.decay.reference)[1])
-        sketch = state.sketch.continued(earlier)
-    if sketch is None and decision.event is not None:
-        return state.problem.piloted(state.sketch, decision.model, state.snapshot(history))
-    return state.sketch if sketch is None else sketch
+    details = {"kind": trigger, "tolerance": tolerance - 1 if tolerance else None, "n_fit_rows": new.n_rows}
+    state, events = install(state, new.model, (before, after), data, **details)
+    return start_benefit(state, new.n_rows, model), events
 
 
 def can_skip(state: StreamState, data: Snapshot) -> bool:
@@ -939,9 +690,6 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
         state, changed = compare_coreset(state, data)
         if not changed:
             return state, None
-    budget = state.refresh.budget
-    if budget is not None and not state.timings.affords(state.n_learned, len(data.coreset), budget):
-        return state, None
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
@@ -983,37 +731,23 @@ def adopt(state: StreamState, model: Any, sketch: Any) -> StreamState:
     return replace(state, model=model, sketch=sketch, timings=state.timings.with_model(state.n_learned))
 
 
-def change_of(
-    state: StreamState, new: Any, costs: tuple[float, float], data: Snapshot, **details: Any
-) -> ChangeEvent | None:
-    """Return the change that a new model makes; None if the model is the same."""
-    if state.problem.same(state.model, new):
-        return None
-    moved = state.problem.difference(state.model, new, data)
-    return ChangeEvent(state.n_learned, cost_before=costs[0], cost_after=costs[1], **moved, **details)
-
-
-def with_change(state: StreamState, model: Any, event: ChangeEvent, sketch: Any) -> StreamState:
-    """Return the state with a new model, which leaves this change."""
-    state = adopt(state, model, sketch)
-    changes, counts = (*state.changes, event)[-KEPT:], counted(state.change_counts, event)
-    return replace(state, changes=changes, change_counts=counts)
-
-
 def install(
     state: StreamState, new: Any, costs: tuple[float, float], data: Snapshot, **details: Any
 ) -> tuple[StreamState, Events]:
     """Return the state with a new model, and the change; none if the model is the same."""
-    event = change_of(state, new, costs, data, **details)
-    if event is None:
+    problem = state.problem
+    if problem.same(state.model, new):
         return state, ()
-    return with_change(state, new, event, state.problem.piloted(state.sketch, new, data)), (event,)
+    moved = problem.difference(state.model, new, data)
+    event = ChangeEvent(state.n_learned, cost_before=costs[0], cost_after=costs[1], **moved, **details)
+    state = adopt(state, new, problem.piloted(state.sketch, new, data))
+    changes, counts = (*state.changes, event)[-KEPT:], counted(state.change_counts, event)
+    return replace(state, changes=changes, change_counts=counts), (event,)
 
 
 def refit(state: StreamState, history: History | None, kind: str, **details: Any) -> tuple[StreamState, Events]:
-    """Return the state with a model fitted now, independent of the current one; a pending check is dropped."""
+    """Return the state with a model fitted now, independent of the current one."""
     events: Events = ()
-    state = replace(state, pending=None)
     if state.n_learned:
         state = advance_decay(state, state.last_id)
     data = state.snapshot(history)
@@ -1089,7 +823,6 @@ def merge(state: StreamState, other: StreamState) -> StreamState:
         state,
         sketch=state.sketch.merge(other.sketch),
         refresh=replace(state.refresh, next_check=max(state.refresh.next_check, other.refresh.next_check)),
-        pending=None,
         n_learned=state.n_learned + other.n_learned,
         last_id=max((one.last_id for one in (state, other) if one.n_learned), default=-1),
         loss=state.loss + other.loss,

@@ -4,14 +4,10 @@ Rows are cut into segments at the row counts of checks and at the ends of blocks
 ends, so that models, changes and losses are the same for any chunking. Between cuts rows are only buffered. Learning,
 merging and forgetting return another stream and leave this one as it is, so that an error leaves everything as it was.
 Only :meth:`Stream.append_one` writes to its own buffer, one row at a time.
-
-With ``background``, a thread learns the segment that a single row completes (:meth:`Stream.append_last`). Further rows
-are buffered meanwhile, and what reads the learner waits for it, so that results depend on the rows alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
@@ -22,12 +18,11 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.answers import Answered
-from batch2online.background import BackgroundCall
 from batch2online.history import History, HistoryPlace
+from batch2online.metrics import Performance
 from batch2online.numerics.memory import check_available
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem, check_problem
-from batch2online.record import Averages, Handful, Record
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, Regret, regret_of
 from batch2online.rows import (
@@ -46,7 +41,7 @@ from batch2online.schema import at_least, at_most, require, require_equal, stora
 from batch2online.sketches.antitone import AntitoneSketch
 from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, check_same, with_settings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.state import BACKGROUND_ROWS, Events, StreamState
+from batch2online.state import Events, StreamState
 from batch2online.warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -179,7 +174,7 @@ class Stream:
     @property
     def problem(self) -> Any:
         """The problem."""
-        return self._known.problem
+        return self.learner.current.problem
 
     @property
     def sketch(self) -> Any:
@@ -195,7 +190,7 @@ class Stream:
     @property
     def flat_targets(self) -> bool:
         """Whether targets come as (n,)."""
-        return bool(self._known.sketch.settings.flat_targets)
+        return bool(self.learner.current.sketch.settings.flat_targets)
 
     def with_flat_targets(self, flat: bool) -> Stream:
         """Return a new stream of targets that come as (n,), or as (n, n_targets)."""
@@ -238,7 +233,7 @@ class Stream:
     @property
     def ordered(self) -> bool:
         """Whether rows come in an order; otherwise the stream is a shard."""
-        return self._known.ordered
+        return bool(self.learner.current.ordered)
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -249,20 +244,6 @@ class Stream:
         twin = object.__new__(type(self))  # small calls are most of the time of small chunks: `replace` takes longer
         twin.__dict__.update(self.__dict__, buffer=self.buffer.append(points, targets, weights), _cache={})
         return twin
-
-    def append_last(self, values: Sequence[float], target: tuple[float, ...]) -> Stream:
-        """Return the stream after one validated row; if it completes a segment, a thread may learn that."""
-        check_ids_left(self.next_id, 1)
-        buffer, cut = self.buffer.copy(), self.rows_to_cut()
-        buffer.append_one(values, target)
-        if len(buffer) < cut:
-            return replace(self, buffer=buffer, room=cut)
-        rows, buffer = buffer.rows(self.buffer_id), buffer.cleared()
-        if self.learner.current.background and self.ordered and self.log is None:
-            return self._handed_over(rows, buffer)
-        with one_thread(self.width):
-            new = self._after(rows, buffer)
-        return replace(new, room=new.rows_to_cut())
 
     def append(
         self, batches: Iterable[Batch], problem: Problem | None = None, answers: FloatArray | None = None
@@ -285,63 +266,18 @@ class Stream:
 
     def _after(self, rows: Rows, buffer: RowBuffer) -> Stream:
         """Return the stream after a segment of rows, and with this buffer."""
-        following = self._following(rows, buffer)
-        learner, info = self.learner.step(rows, following["history"], self.answered)
-        return replace(self, learner=learner, log=self._logged(info.events), **following)
-
-    def _following(self, rows: Rows, buffer: RowBuffer) -> dict[str, Any]:
-        """Return the fields after a segment of rows that do not depend on what is learned from it."""
-        stop = int(rows.ids[-1]) + 1
-        return {
-            "answered": None if self.answered is None else self.answered.since(stop) or None,
-            "buffer": buffer,
-            "buffer_id": stop,
-            "id_ranges": extended(self.id_ranges, self.buffer_id, stop),
-            "history": None if self.history is None else self.history.append(rows),
-        }
-
-    def _handed_over(self, rows: Rows, buffer: RowBuffer) -> Stream:
-        """Return the stream after a segment of rows that a thread learns, see :meth:`__getattr__`.
-
-        A check that is due has been waited for: readers wait for the rows of a segment, never for a fit in a thread.
-        """
-        for state in self.learner.states:
-            if state.pending is not None and state.rows_to_cut() == len(rows):
-                _ = state.pending.decision
-        learner, answered, following = self.learner, self.answered, self._following(rows, buffer)
-
-        def step() -> Any:
-            with one_thread(buffer.width):
-                return learner.step(rows, following["history"], answered)[0]
-
-        room = min(learner.rows_to_cut_after(len(rows)), self._rows_to_end(learner.current, following["buffer_id"]))
-        answering = learner.current if learner.keeps_model_for(len(rows)) else None
-        new = object.__new__(type(self))
-        new.__dict__.update(self.__dict__, **following, room=int(room), _cache={})
-        new.__dict__.update(_step=BackgroundCall(step), _before=learner.current, _answering=answering)
-        for name in ("learner", *(() if answering else ("plan",))):
-            new.__dict__.pop(name, None)
-        return new
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the learner of a stream whose last segment a thread learns, once that has ended."""
-        if name != "learner" or "_step" not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
-        learner = vars(self)["_step"].result()
-        vars(self).update(learner=learner, _before=None, _answering=None)
-        return learner
-
-    @property
-    def _known(self) -> StreamState:
-        """A state with the problem and the settings of the current one, which is there while a thread learns rows."""
-        state: StreamState = vars(self).get("_before") or self.learner.current
-        return state
-
-    @property
-    def answering(self) -> StreamState:
-        """The state whose model answers now; it is there while a thread learns rows that leave the model as it is."""
-        state: StreamState = vars(self).get("_answering") or self.learner.current
-        return state
+        history, stop = None if self.history is None else self.history.append(rows), int(rows.ids[-1]) + 1
+        learner, info = self.learner.step(rows, history, self.answered)
+        return replace(
+            self,
+            learner=learner,
+            buffer=buffer,
+            buffer_id=stop,
+            id_ranges=extended(self.id_ranges, self.buffer_id, stop),
+            history=history,
+            log=self._logged(info.events),
+            answered=None if self.answered is None else self.answered.since(stop) or None,
+        )
 
     def _logged(self, events: Iterable[ChangeEvent]) -> Events | None:
         return None if self.log is None else (*self.log, *events)
@@ -353,18 +289,15 @@ class Stream:
     def rows_to_cut(self) -> int:
         """Return the number of rows, including buffered ones, at which the next segment ends.
 
-        It is the next check, the end of a block of ids, so many rows that weights under decay stay within bounds or
-        that, in the background, no call takes long, or the last id.
+        It is the next check, the end of a block of ids, so many rows that weights under decay stay within bounds, or
+        the last id.
         """
-        return int(min(self.learner.rows_to_cut(), self._rows_to_end(self.learner.current, self.buffer_id)))
-
-    def _rows_to_end(self, state: StreamState, start: int) -> int:
-        """Return the number of rows from this id on at which a segment ends, whether a check is due or not."""
+        state, start = self.learner.current, self.buffer_id
         block = state.sketch.settings.block
         to_end = min(block - start % block, LARGEST_ID + 1 - start)
-        if state.background:
-            to_end = min(to_end, BACKGROUND_ROWS - start % BACKGROUND_ROWS)
-        return to_end if state.decay is None else min(to_end, state.decay.rows_to_cut(start))
+        if state.decay is not None:
+            to_end = min(to_end, state.decay.rows_to_cut(start))
+        return int(min(self.learner.rows_to_cut(), to_end))
 
     @one_thread()
     def flushed(self) -> Stream:
@@ -425,13 +358,6 @@ class Stream:
                     rest = rest[len(some) :]
         new = replace(old, learner=learner, history=history, log=self._logged(events))
         return new.refit("forgotten", rows=len(np.unique(unwanted)))
-
-    def waited(self) -> Stream:
-        """Return the same, once all checks in the background have ended."""
-        for state in self.learner.states:
-            if state.pending is not None:
-                _ = state.pending.decision
-        return self
 
     def tidy(self) -> None:
         """Remove from disk what merging or forgetting has left behind."""
@@ -506,7 +432,7 @@ class Stream:
     @property
     def model(self) -> Any:
         """The model; before the first one, the simplest that all rows seen give, the buffered ones included."""
-        state = self.answering if self.ordered else self.current
+        state = self.learner.current if self.ordered else self.current
         if state.has_model or not len(self.buffer):
             return state.model
         return state.problem.initial_model(self._warm_up().prediction, *state.shape)
@@ -552,31 +478,10 @@ class Stream:
         regret: Regret = self.cached("regret", lambda: regret_of(self.view().current, self.snapshot()))
         return regret
 
-    def averages(self) -> Averages | None:
-        """Return the losses of all scored rows, each with its given weight; None if there are none."""
-        record, regret, sketch = self.record(), self.regret(), self.sketch
-        if record is None:
-            return None
-        total = math.nan if record.span else regret.total
-        if record.spread is not None:
-            total = record.spread.total(around_zero=not getattr(sketch, "intercept", True))
-        share = record.weight / regret.weight if regret.weight > 0 else 1.0
-        return record.averages(total, regret.resolution * share)
-
-    def recent_averages(self) -> Averages | None:
-        """Return the same of the last rows, where old ones lose weight."""
-        record = self.record()
-        return None if record is None else record.of_recent()
-
-    def handful(self) -> Handful | None:
-        """Return the few rows that hold most of the loss, if there are such."""
-        averages, record = self.averages(), self.record()
-        return None if averages is None or record is None else record.handful(averages.resolution)
-
-    def record(self) -> Record | None:
-        """Return sums over the rows scored; None where rows came without order."""
-        current = self.view().current
-        return None if math.isnan(current.loss) else current.record
+    def performance(self) -> Performance:
+        """Return what the rows have cost, each predicted before it was learned."""
+        found: Performance = self.cached("performance", lambda: Performance(self.view()))
+        return found
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""

@@ -68,28 +68,21 @@ CASES: dict[str, dict[str, Case]] = {
         "poisson": anchored(partial(OnlineRegression, loss="poisson", alpha=0.1), targets="counts", scikit_learn=True),
         "half-life": regression(partial(OnlineRegression, half_life=300), half_life=300),
         "columns": regression(partial(OnlineRegression, columns="auto"), scikit_learn=True),
-        "background": regression(partial(OnlineRegression, background=True, refresh=Geometric(1.3))),
-        "half-life in the background": regression(
-            partial(OnlineRegression, background=True, half_life=300), half_life=300
-        ),
         "several targets": regression(partial(OnlineRegression, score_targets=False), targets="several"),
     },
     "OnlineClassifier": {
         "two classes": anchored(OnlineClassifier, targets="labels", scikit_learn=True),
-        "three classes": anchored(partial(OnlineClassifier, alpha=0.01, columns="auto"), targets="classes"),
-        "background": anchored(
-            partial(OnlineClassifier, background=True, refresh=Geometric(1.3)), targets="classes", scikit_learn=True
+        "three classes": anchored(
+            partial(OnlineClassifier, alpha=0.01, columns="auto"), targets="classes", scikit_learn=True
         ),
     },
     "OnlineLowRank": {
         "around zero": Case(partial(OnlineLowRank, 1), scikit_learn=True),
         "coreset": Case(partial(OnlineLowRank, 1, solve="coreset")),
         "centred": Case(partial(OnlineLowRank, 1, center=True, solve="exact", basis="variance")),
-        "background": Case(partial(OnlineLowRank, 1, background=True, refresh=Geometric(1.3))),
     },
     "OnlineClustering": {
         "memory": clustering(partial(OnlineClustering, 3, refresh=Geometric(2.0)), scikit_learn=True),
-        "background": clustering(partial(OnlineClustering, 3, background=True, refresh=Geometric(1.3))),
         "bounded": clustering(
             partial(OnlineClustering, 3, z=1.5, stages=2, history="coreset", refresh=Geometric(3.0)),
             lacks=WITHOUT_HISTORY,
@@ -100,8 +93,6 @@ CASES: dict[str, dict[str, Case]] = {
     "BatchToOnline": {
         "Ridge": anchored(wrapped(Ridge()), targets="numbers", scikit_learn=True),
         "measured": anchored(partial(BatchToOnline, Ridge()), targets="numbers"),
-        "background": anchored(wrapped(Ridge(), background=True), targets="numbers"),
-        "measured in the background": anchored(partial(BatchToOnline, Ridge(), background=True), targets="numbers"),
         "Leverage": Case(wrapped(Ridge(), coreset=coresets.Leverage), targets="numbers"),
         "LogisticRegression": anchored(
             wrapped(LogisticRegression(solver="newton-cholesky")), targets="labels", scikit_learn=True
@@ -120,10 +111,6 @@ CASES: dict[str, dict[str, Case]] = {
     "Leverage": {
         "targets": Case(coresets.Leverage, targets="numbers"),
         "no intercept": Case(partial(coresets.Leverage, intercept=False), targets="several"),
-    },
-    "LewisWeights": {
-        "absolute": Case(coresets.LewisWeights, targets="numbers", merges_exactly=False),
-        "cubes": Case(partial(coresets.LewisWeights, 3.0, intercept=True), targets="several", merges_exactly=False),
     },
     "PilotSampling": {
         "numbers": Case(coresets.PilotSampling, targets="numbers"),

@@ -144,12 +144,10 @@ NO_NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("loss_bound", [None, 10.0])
 @pytest.mark.parametrize("kind", NO_NUMBERS)
-@pytest.mark.filterwarnings("ignore::batch2online.methods.any_estimator.problem.LossBoundWarning")
-def test_a_loss_that_is_no_number_is_refused_and_its_row_named(kind, loss_bound):
+def test_a_loss_that_is_no_number_is_refused_and_its_row_named(kind):
     estimator, loss = NO_NUMBERS[kind]
-    settings = {"loss": loss, "loss_bound": loss_bound, "coreset_size": 60, "random_state": 0}
+    settings = {"loss": loss, "coreset_size": 60, "random_state": 0}
     targets = None if isinstance(estimator, Odd) else Y
     model = BatchToOnline(estimator, **settings)
     model = learned(model, targets, 0, 100)

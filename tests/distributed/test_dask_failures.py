@@ -17,7 +17,7 @@ import batch2online.dask as cluster
 from batch2online import OnlineRegression
 from batch2online.distributed.running import ClusterError
 from batch2online.distributed.shards import PartitionError, merged
-from dask_cases import BY_SPANS, EXACT, N, X, Y, on_one_machine, rows_of, same, sizes, told, use_spans
+from dask_cases import SETS, STREAMS, N, X, Y, on_one_machine, rows_of, same, sizes, targets_of, told
 
 
 @pytest.fixture
@@ -65,17 +65,6 @@ def test_a_bad_partition_is_named_and_nothing_is_half_written(kind):
         cluster.fit(model, pieces, "y")
     assert raised.match(message)
     assert all(map(np.array_equal, told(model), before))
-
-
-@pytest.mark.usefixtures("synchronous")
-def test_a_bad_row_of_a_partition_that_spans_cut_is_counted_in_the_partition(monkeypatch):
-    use_spans(monkeypatch, 30)
-    good = frames()
-    bad = good[1].copy()
-    bad.iloc[77, 1] = np.nan
-    pieces = [dask.delayed(piece) for piece in (good[0], bad, good[2])]
-    with pytest.raises(PartitionError, match=r"Partition 1, which begins with row 100 of all: .* row 77, column 'b'"):
-        cluster.fit(OnlineRegression(loss="absolute", random_state=1), pieces, "y")
 
 
 @pytest.mark.usefixtures("synchronous")
@@ -183,40 +172,31 @@ def die_once(start, stop, marker):
     return X[start:stop]
 
 
-def fitted_by_dying_workers(name, marker):
-    rows = [dask.delayed(rows_between)(*own) for own in RANGES]
-    rows[5] = dask.delayed(die_once)(*RANGES[5], marker)
-    model, done = (EXACT | BY_SPANS)[name](), []
-    targets = [dask.delayed(Y[start:stop]) for start, stop in RANGES] if model._needs_targets else None
+def fitted_on_cluster(name, marker=None):
+    """Return a model of rows in the partitions ``RANGES``, one of which kills its worker if there is a marker."""
+    rows, model, done = [dask.delayed(rows_between)(*own) for own in RANGES], (SETS | STREAMS)[name](), []
+    if marker is not None:
+        rows[5] = dask.delayed(die_once)(*RANGES[5], marker)
+    y = targets_of(model)
+    targets = None if y is None else [dask.delayed(y[start:stop]) for start, stop in RANGES]
     cluster.fit(model, rows, targets, progress=lambda *counts: done.append(counts))
-    assert os.path.exists(marker)
+    assert marker is None or os.path.exists(marker)
     assert not done or done[-1][0] == done[-1][1]
     return model
-
-
-def whole(name):
-    """Return the model of one partition of all rows."""
-    model = BY_SPANS[name]()
-    with dask.config.set(scheduler="synchronous"):
-        return cluster.fit(model, *rows_of(model, (N,)))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.full
-def test_workers_are_killed_and_then_the_scheduler_is_lost(tmp_path, monkeypatch):
+def test_workers_are_killed_and_then_the_scheduler_is_lost(tmp_path):
     """Rows come again from their source, and the result has the same bits; a lost scheduler is one clear error."""
-    with monkeypatch.context() as patched:
-        use_spans(patched, 10_000)
-        expected = {name: whole(name) for name in BY_SPANS}
-    expected |= {name: on_one_machine(EXACT[name]()) for name in ("regression", "clusters")}
+    with dask.config.set(scheduler="synchronous"):
+        expected = {name: fitted_on_cluster(name) for name in ("regression", "clusters", "median line")}
     raised = False
     with contextlib.suppress(Exception), local_cluster() as own:
         for name, model in expected.items():
-            with monkeypatch.context() as patched:
-                if name in BY_SPANS:
-                    use_spans(patched, 10_000)
-                assert same(fitted_by_dying_workers(name, str(tmp_path / name)), model)
+            found = told(fitted_on_cluster(name, str(tmp_path / name)))
+            assert all(map(np.array_equal, found, told(model)))
         before = told(model)
         with (
             scheduler_lost_while_workers_are_busy(own, tmp_path),

@@ -1,7 +1,5 @@
-"""Shards: cut at spans, any tree of merges gives the bits of one machine's ``fit``; cut anywhere, the same coreset."""
+"""Shards: any tree of merges gives the coreset of one machine's ``fit``."""
 
-import copy
-import dataclasses
 import itertools
 import pickle
 
@@ -11,9 +9,8 @@ from sklearn.linear_model import Ridge
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClassifier, OnlineLowRank, OnlineRegression, coresets, refresh
-from batch2online.sketches import spans
 
-SPAN, N = 10_000, 45_500
+N = 22_500
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 4))
 Y = X @ [1.0, -2.0, 0.5, 0.0] + RNG.normal(size=N)
@@ -49,18 +46,8 @@ def given_to(model, rows, weights):
     return (X[rows], *y), {"sample_weight": None if weights is None else weights[rows]}
 
 
-@pytest.fixture(autouse=True)
-def _small_spans(monkeypatch):
-    monkeypatch.setattr(spans, "SPAN_IDS", SPAN)
-
-
 def anywhere(n_shards, rng):
     return [0, *np.sort(rng.integers(0, N + 1, size=n_shards - 1)).tolist(), N]
-
-
-def at_spans(n_shards, rng):
-    inner = rng.choice(np.arange(SPAN, N, SPAN), size=n_shards - 1, replace=False)
-    return [0, *np.sort(inner).tolist(), N]
 
 
 def shards_of(model, cuts, weights=None):
@@ -83,29 +70,6 @@ def merged_at_random(shards, rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.covering
-def test_shards_cut_at_spans_are_one_machine_in_any_tree(name, weighted):
-    model, weights, rng = MODELS[name], WEIGHTS if weighted else None, np.random.default_rng(2)
-    rows, keywords = given_to(model, slice(None), weights)
-    expected = told(fresh(model).fit(*rows, **keywords))
-    for n_shards in (1, 2, 5):
-        found = told(merged_at_random(shards_of(model, at_spans(n_shards, rng), weights), rng))
-        assert all(map(np.array_equal, found, expected)), n_shards
-
-
-@pytest.mark.parametrize("name", ["regression", "low rank"])
-def test_twenty_orders_of_merging_give_the_same_bits(name):
-    model, rng = MODELS[name], np.random.default_rng(5)
-    rows, keywords = given_to(model, slice(None), None)
-    expected = told(fresh(model).fit(*rows, **keywords))
-    shards = shards_of(model, at_spans(5, rng))
-    for _ in range(20):
-        found = told(merged_at_random([copy.copy(shard) for shard in shards], rng))
-        assert all(map(np.array_equal, found, expected))
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", MODELS)
 def test_shards_cut_anywhere_give_the_same_coreset(name, weighted):
     model, weights, rng = MODELS[name], WEIGHTS if weighted else None, np.random.default_rng(2)
     rows, keywords = given_to(model, slice(None), weights)
@@ -117,60 +81,21 @@ def test_shards_cut_anywhere_give_the_same_coreset(name, weighted):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        OnlineRegression(random_state=1, first_id=3 * SPAN),
-        OnlineRegression(random_state=1, refresh=refresh.Geometric(1.3, start=7)),
-    ],
-    ids=["ids from another one on", "other checks"],
-)
-def test_spans_hold_for_other_ids_and_checks(model):
-    rng = np.random.default_rng(6)
-    whole = fresh(model).fit(X, Y)
-    found = merged_at_random(shards_of(model, at_spans(4, rng)), rng)
-    assert all(map(np.array_equal, told(found), told(whole)))
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        OnlineRegression(random_state=1, half_life=1, first_id=SPAN - 30),
-        OnlineLowRank(2, center=True, random_state=1, half_life=1, first_id=SPAN - 30),
-    ],
-    ids=["regression", "low rank"],
-)
-def test_a_span_of_which_decay_leaves_nothing_is_dropped(model):
-    rows, _ = given_to(model, slice(0, 370), None)
-    whole = fresh(model).fit(*rows)
-    found = merged_at_random(shards_of(model, [0, 30, 370]), np.random.default_rng(8))
-    assert all(map(np.array_equal, told(found), told(whole)))
-    assert len(whole._stream.sketch.statistics.spans) == 1
-
-
 def test_columns_that_need_other_coordinates_are_equal_as_well():
     """A time stamp beside its square: sums are shifted and whitened, and merged by QR."""
     time = 1.7e9 + np.arange(N)
     rows = np.column_stack([time, (time - 1.7e9) ** 2, X[:, 0], X[:, 0] + 1e-9 * X[:, 1]])
     model, rng = MODELS["regression"], np.random.default_rng(7)
     whole = fresh(model).fit(rows, Y)
-    cuts = at_spans(5, rng)
+    cuts = anywhere(5, rng)
     shards = [model.new_shard(a).partial_fit(rows[a:b], Y[a:b]) for a, b in itertools.pairwise(cuts)]
-    assert all(map(np.array_equal, told(merged_at_random(shards, rng)), told(whole)))
-    np.testing.assert_allclose(whole.predict(rows), OnlineRegression(solve="exact").fit(rows, Y).predict(rows))
+    merged = merged_at_random(shards, rng)
+    assert merged.coreset_ == whole.coreset_
+    np.testing.assert_allclose(merged.predict(rows), whole.predict(rows), rtol=1e-7)
 
 
 def fresh(model):
     return type(model)(**model.get_params(deep=False))
-
-
-def test_another_tree_is_noticed(monkeypatch):
-    """Shards that merge as they come round differently, so the tests above can fail."""
-    model, rng = MODELS["regression"], np.random.default_rng(2)
-    expected = told(fresh(model).fit(X, Y))
-    monkeypatch.setattr(spans, "SPAN_IDS", 10 * N)
-    found = told(merged_at_random(shards_of(model, at_spans(5, rng)), rng))
-    assert not all(map(np.array_equal, found, expected))
 
 
 def test_a_shard_has_no_prequential_loss_and_says_so():
@@ -199,16 +124,16 @@ def test_a_merged_model_is_saved_and_goes_on(tmp_path):
 
 
 def test_a_shard_travels_and_is_small():
-    shard = MODELS["regression"].new_shard(0).partial_fit(X[:SPAN], Y[:SPAN])
+    shard = MODELS["regression"].new_shard(0).partial_fit(X[:10_000], Y[:10_000])
     packed = pickle.dumps(shard)
     assert all(map(np.array_equal, told(pickle.loads(packed)), told(shard)))
     assert len(packed) < 25_000  # the rows are 400,000 bytes
 
 
 @pytest.mark.parametrize("name", ["regression", "centred", "uniform"])
-def test_a_shard_that_travels_within_a_span_goes_on(name):
+def test_a_shard_that_travels_goes_on(name):
     shards = [MODELS[name].new_shard(0), MODELS[name].new_shard(0)]
-    for start, stop in itertools.pairwise([0, 700, 3_333, SPAN]):
+    for start, stop in itertools.pairwise([0, 700, 3_333, 10_000]):
         rows, _ = given_to(MODELS[name], slice(start, stop), None)
         shards = [shards[0].partial_fit(*rows), pickle.loads(pickle.dumps(shards[1])).partial_fit(*rows)]
     assert all(map(np.array_equal, told(shards[0]), told(shards[1])))
@@ -239,34 +164,14 @@ def test_shards_of_a_classifier_are_streams_that_merge():
     assert (merged.predict(X[:1_000]) == labels[:1_000]).mean() > 0.8
 
 
-def test_a_fit_that_ends_at_a_span_goes_on_in_shards():
-    first, rest = slice(0, 2 * SPAN), slice(2 * SPAN, N)
-    whole = fresh(MODELS["regression"]).fit(X, Y)
-    shard = MODELS["regression"].new_shard(2 * SPAN).partial_fit(X[rest], Y[rest])
-    found = fresh(MODELS["regression"]).fit(X[first], Y[first]).merge(shard)
-    assert all(map(np.array_equal, told(found), told(whole)))
-
-
 @pytest.mark.parametrize("name", ["regression", "low rank", "uniform"])
-def test_a_stream_that_ends_within_a_span_goes_on_in_shards(name):
+def test_a_stream_goes_on_in_shards(name):
     model, rng = MODELS[name], np.random.default_rng(4)
     rows, keywords = given_to(model, slice(0, 3_000), None)
     stream = fresh(model).partial_fit(*rows, **keywords)
-    found = told(stream.merge(merged_at_random(shards_of(model, [3_000, SPAN, N]), rng)))
+    found = told(stream.merge(merged_at_random(shards_of(model, [3_000, 10_000, N]), rng)))
     rows, keywords = given_to(model, slice(None), None)
     expected = told(fresh(model).fit(*rows, **keywords))
     assert all(map(np.array_equal, found[:3], expected[:3]))
     for one, other in zip(found[3:], expected[3:], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
-
-
-def test_spans_are_stored_and_what_is_forged_is_refused(tmp_path):
-    model = fresh(MODELS["low rank"]).fit(X)
-    known = model._stream.sketch.statistics.spans
-    assert [(span.level, span.index) for span in known] == [(2, 0), (0, 4)]
-    model.save(tmp_path / "model.b2o")
-    loaded = batch2online.load(tmp_path / "model.b2o")
-    assert all(map(np.array_equal, told(loaded), told(model)))
-    for wrong in ((), known[:1], known[::-1], (known[0], dataclasses.replace(known[1], statistics=None))):
-        with pytest.raises(ValueError, match="span"):
-            spans.Spans(wrong).validate()

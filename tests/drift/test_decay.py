@@ -72,7 +72,7 @@ def scale_of(n):
     return 2.0 ** -((n - 1) // (2 * N) * 2)
 
 
-@pytest.mark.parametrize("policy", [OFTEN, refresh.Lazy(growth=1.03, start=20)], ids=["geometric", "lazy"])
+@pytest.mark.parametrize("policy", [OFTEN, refresh.Adaptive(growth=1.03, start=20)], ids=["geometric", "adaptive"])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.few(3)
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 import state_bytes as storage
 from batch2online import OnlineRegression, checks, coresets
 from batch2online.checks import refuses, state
-from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, EveryStep, Geometric, OnChange
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))
@@ -347,7 +347,7 @@ def test_forgetting_without_a_history_is_refused():
         {"coreset_size": np.nan},
         {"solve": "x"},
         {"refresh": "lazy"},
-        {"refresh": Lazy},
+        {"refresh": Geometric},
         {"first_id": -1},
         {"first_id": 2**63},
         {"first_id": 1.5},
@@ -368,11 +368,9 @@ def test_parameters_out_of_range_are_refused_by_name(parameter):
 @pytest.mark.parametrize(
     ("policy", "arguments"),
     [
-        *[(kind, {"growth": growth}) for kind in (Geometric, Lazy) for growth in (1.0, 0.5, np.inf, np.nan)],
-        *[(Lazy, {"tolerance": tolerance}) for tolerance in (0.0, -1.0, np.inf, np.nan)],
-        *[(kind, {"start": at}) for kind in (EveryStep, OnChange, Geometric, Lazy) for at in (0, -1, 1.5, True)],
-        *[(Budget, {"changes": changes, "horizon": 100}) for changes in (0, -1, 1.5)],
-        (Budget, {"horizon": 0, "changes": 5}),
+        *[(kind, {"growth": growth}) for kind in (Geometric, Adaptive) for growth in (1.0, 0.5, np.inf, np.nan)],
+        *[(Adaptive, {"kappa": kappa}) for kappa in (0.0, -1.0, np.inf, np.nan)],
+        *[(kind, {"start": at}) for kind in (EveryStep, OnChange, Geometric, Adaptive) for at in (0, -1, 1.5, True)],
     ],
 )
 def test_policies_out_of_range_are_refused_by_name(policy, arguments):
@@ -498,11 +496,6 @@ def test_rows_are_neither_changed_nor_kept_by_reference(n):
 def test_names_of_columns_that_are_no_strings_are_refused(names):
     with pytest.raises(TypeError, match="names of columns"):
         OnlineRegression().learn_one(dict(zip(names, [1.0, 2.0], strict=True)), 3.0)
-
-
-def test_a_horizon_before_the_first_refresh_is_refused():
-    with pytest.raises(ValueError, match="horizon must exceed the first refresh, at 12 rows"):
-        fresh(refresh=Budget(3, horizon=10)).partial_fit(X, Y)
 
 
 def test_the_largest_growth_waits_forever():

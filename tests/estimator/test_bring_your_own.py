@@ -171,7 +171,7 @@ def test_a_clustering_coreset_takes_the_parameters_of_every_coreset():
 
 def test_the_example_of_a_sensitivity():
     model, rows = own_sensitivity.run(5_000)
-    promise = theory.certificate(model)
+    promise = theory.certificate(model, 2.0)
     assert promise.gaps == ()
     assert not promise.is_vacuous
     assert promise.holds

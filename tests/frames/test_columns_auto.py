@@ -124,7 +124,7 @@ def test_single_rows_are_rows_of_the_table(kind):
     for row, x in enumerate(data.drop(columns=["day", "time"]).to_dict("records")):
         full = x | {"day": None, "time": None}
         expected = model._validated(data[row : row + 1].assign(day=None, time=pd.NaT)[list(data)], reset=False)[0]
-        assert model._values_of({name: full[name] for name in data}) == expected.tolist()
+        assert model._row_of({name: full[name] for name in data}).tolist() == expected.tolist()
     one = model.predict_one(data.to_dict("records")[3])
     assert np.array_equal(one, outputs(model, data[3:4])[0])
 

@@ -219,14 +219,6 @@ def test_costs_and_optimum_of_any_estimator_are_weighted_sums(keep_history, monk
     np.testing.assert_allclose(problem.difference(best, fresh, construction)["magnitude"], expected, rtol=1e-9)
 
 
-def test_losses_are_clipped_on_both_sides_and_what_is_taken_away_is_told():
-    problem = wrapped(lambda model, points, targets: np.array([-3.0, 0.5, 7.0]), loss_bound=2.0)
-    rows = np.zeros((3, 1))
-    losses, taken = problem.losses(FittedEstimator(None, Rows.empty(1, 1)), rows, rows)
-    assert losses.tolist() == [0.0, 0.5, 2.0]
-    assert taken.tolist() == [3.0, 0.0, 5.0]
-
-
 def test_models_of_the_same_rows_with_other_weights_are_others():
     points, targets, weights = regression_rows(1, 0.0)
     problem, one = wrapped(), fitted(points, targets, weights)

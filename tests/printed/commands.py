@@ -35,7 +35,7 @@ def run(*words):
 class Table:
     """A random table in a file, its replay in Python, and what the command should say of them."""
 
-    def __init__(self, name, seed, folder, standardise=False):
+    def __init__(self, name, seed, folder, standardise=False, **settings):
         self.name, self.case, self.standardise = name, CASES[name], standardise
         self.rows, self.folder = recompute.table(seed), folder
         self.path, self.second = folder / "table.csv", folder / "second.csv"
@@ -43,11 +43,12 @@ class Table:
         self.rows[::-1].to_csv(self.second, index=False)
         self.X = recompute.prepared(self.rows, self.case.drop_first, standardise=standardise)
         y = None if self.case.target is None else self.rows[self.case.target].to_numpy()
-        self.replay = replay(self.case, self.X.to_numpy(), y)
+        self.replay = replay(self.case, self.X.to_numpy(), y, **settings)
         others = [each for each in (*recompute.TARGETS, "weight") if each != self.case.target]
         self.words = [*self.case.words.split(), "--exclude", ",".join(others), "--missing", "mean"]
         self.words += ["--target", self.case.target] if self.case.target else []
         self.words += ["--standardize"] if standardise else []
+        self.words += [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", value)]
 
     def regret(self, printed):
         """Return loss, optimum and ratio, of the rows so far."""
@@ -61,6 +62,33 @@ class Table:
             found = expected.regret(part, point["optimum"]) | {"half_life": 0, "changes": len(part.versions) - 1}
             out.append({name: found[name] for name in CURVE})
         return out
+
+    def recent(self, printed):
+        """Return what ``run --json`` should print with a window or a half-life, and phrases."""
+        found, n, half_life = self.replay, len(self.replay.w), math.isfinite(self.replay.half_life)
+        length = int(found.half_life) if half_life else 130
+        last = expected.measures(found, slice(n - length, n), whole=False)
+        rows = n if half_life else int(re.search(r"last (\d+) rows", printed["regret_of"])[1])
+        w = found.growing / found.growing[-1] * (np.arange(n) >= n - rows)
+        loss = (w * recompute.losses(self.case.kind, found.answers, found.y)).sum()
+        kept, y = self.X.to_numpy()[n - rows :], None if found.y is None else found.y[n - rows :]
+        best = printed["optimum"]
+        if self.case.kind in expected.EXACT and not self.case.wraps:
+            best = recompute.optimum(self.case.kind, kept, y, w[n - rows :], self.case.k)
+        rules = {
+            "rows": n, "loss": loss, "optimum": best, "ratio": loss / best, "regret": loss - best,
+            "metrics": expected.measures(found), "recent_metrics": last, "recent_metrics_rows": length,
+            "changes": len(found.versions) - 1, "metrics_rows": n,
+        }  # fmt: skip
+        names = ", ".join(f"{name} #%" if name == "accuracy" else f"{name} ~" for name in last)
+        numbers = [sentences.scaled(value, 100) if name == "accuracy" else value for name, value in last.items()]
+        regret = {"ratio": loss / best, "ratio_interval": [Between(0, math.inf)] * 2}
+        return rules, self.phrases(regret) | {
+            "over all # rows": [n], f"over the last # rows {names}": [length, *numbers], "half-life of #": [length],
+            "the last # rows": [Between(130, 1.25 * 130)], "# at # rows/s": [n, Between(1, 1e6)],
+            "coreset # rows, #% of all": [printed["coreset_size"], 100 * printed["coreset_size"] / n],
+            "final model loss # times": [Between(0.1 if self.case.wraps else 1 - 1e-9, 20)],
+        }  # fmt: skip
 
     def in_units(self):
         """Return coefficients, centers or components by the names of the columns, with scaling undone."""
@@ -244,4 +272,15 @@ class Table:
             "changes": [event for event, _ in new],
         }  # fmt: skip
         phrases = sentences.headline(found, regret)
-        return rules, {"headline": phrases} | {rf"changes\[{i}\]": facts for i, (_, facts) in enumerate(new)}
+        text = phrases | {"night #": [2], "model , # rows": [2 * n], "night # rows": [n]}
+        labels = {"before it": "before", "learning it": "learning", "earlier rows": "of_earlier_rows"}
+        for label, each in labels.items():
+            found = sorted(rules[f"quality_{each}"].items(), key=lambda pair: pair[0] != "variance kept")
+            marks = [sentences.mark(name) for name, _ in found]
+            phrase = ", ".join(f"{name} {mark}" for (name, _), mark in zip(found, marks, strict=True))
+            text[f"{label} {phrase}"] = [
+                sentences.scaled(value, 100 if "%" in mark else 1)
+                for (_, value), mark in zip(found, marks, strict=True)
+            ]
+        reasons = {rf"changes\[{i}\]": facts for i, (_, facts) in enumerate(new)}
+        return rules, {"headline": phrases, "text": text} | reasons

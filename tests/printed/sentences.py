@@ -5,6 +5,8 @@ In a pattern ``#`` is a number with fixed decimals, ``~`` one of four significan
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from printed import expected, recompute
@@ -81,8 +83,13 @@ def dominant(replay):
     return out
 
 
+def mark(name):
+    """Return the pattern of a measure: a share, four decimals or four digits."""
+    return "#%" if name.startswith(("accuracy", "recall", "variance")) else "#" if name == "R2" else "~"
+
+
 def better_than_guessing(replay):
-    """Return whether errors are below those of the most frequent class by two standard errors; None if that is unsure."""
+    """Return whether errors are fewer than those of the most frequent class, by two standard errors."""
     if replay.case.kind != "classes":
         return None
     error, guess = 1 - expected.measures(replay)["accuracy"], scaled(expected.baseline(replay)["accuracy"], -1, 1)

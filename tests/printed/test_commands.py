@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from printed import expected, net
+from printed import expected, net, recompute
 from printed.commands import ECHO, Table, run
+from printed.net import Between
 from printed.replays import CASES
 
 FLEXIBLE = ("ridge", "tree", "logistic", "class tree")
@@ -52,9 +54,8 @@ def prints(capsys, monkeypatch):
 def lines(name, text, facts):
     """Return the complaints about a text, line by line; settings and paths are not numbers."""
     text = [line for line in text.splitlines() if not re.match(r"\s*(settings|report|source) ", line)]
-    return [
-        f"{name}: {line.strip()}: {each}" for line in text for each in net.words(line.replace("table.csv", ""), facts)
-    ]
+    shown = [re.sub(r"(?<!\S)/\S*/|table\.csv|(copy)?\.b2o", "", line) for line in text]
+    return [f"{name}: {line.strip()}: {each}" for line in shown for each in net.words(line, facts)]
 
 
 def wrong(name, seed, folder, prints):
@@ -69,7 +70,7 @@ def wrong(name, seed, folder, prints):
         prints("show", state, "--json", "--changes", 99, *trust),
         prints("show", state, "--changes", 99, *trust),
     )
-    numbers, facts = table.changes(shown["changes"])
+    _, facts = table.changes(shown["changes"])
     places = {rf"changes\[{i}\]": each for i, each in enumerate(facts)}
     ignored = rf"{ECHO}|files.*|model|changes\[\d+\]\.(coefficient_classes|seconds|gain|comparison).*"
     out += net.complaints(shown, table.shown(shown, result), phrases | places, ignored)
@@ -80,15 +81,33 @@ def wrong(name, seed, folder, prints):
         words = [word for word in table.words[table.words.index("--exclude") :] if word != "--standardize"]
         order = prints("check", table.path, *words, "--json")
         rules = expected.order(table.replay)
+        out += [f"check: {each}" for each in net.words(prints("check", table.path, *words), evidence(order))]
         curve = [list(each) for each in zip(rules.pop("curve_rows"), rules.pop("curve"), strict=True)]
         del rules["ranked"]
         out += [f"check: {each}" for each in net.complaints(order, rules | {"curve": curve})]
+    told = [copy_of(state), table.second, "--alarms", "none"]
     night = prints("learn", state, table.second, "--json", "--alarms", "none") if not trust else None
     if night:
         after = prints("show", state, "--json", "--changes", 99)
         rules, facts = table.night(after["optimum"], after["changes"])
         out += [f"learn: {each}" for each in net.complaints(night, rules, facts, ignored)]
+        said = {phrase: numbers for each in facts.values() for phrase, numbers in each.items()}
+        out += lines("learn", prints("learn", *told), said)
     return out
+
+
+def copy_of(state):
+    """Return a copy of a file, to learn the same rows twice."""
+    return shutil.copy(state, state.with_name("copy.b2o"))
+
+
+def evidence(order):
+    """Return the phrases of evidence, a power of ten that is rounded."""
+    value = 10 ** order["evidence"]
+    return {
+        "evidence at most # against": [Between(value / 10, value * 10)], "# raises an alarm": [1000],
+        "(evidence # from row #)": [Between(value / 10, value * 10), order["alarm"] or 0], "rows #": [order["rows"]],
+    }  # fmt: skip
 
 
 def predictions(table, state, folder, trust):
@@ -134,3 +153,47 @@ def test_every_number_is_recomputed(name, seed, tmp_path, prints):
 )
 def test_numbers_that_are_known_to_be_wrong(pattern, cell, tmp_path, prints):
     assert not [each for each in wrong(*cell, tmp_path, prints) if re.match(pattern, each)]
+
+
+RECENT = [
+    (name, settings)
+    for settings, names in (
+        ({"half_life": 120}, ["regression", "three classes", "quantile", "subspace", "clusters", "ridge"]),
+        ({"window": 130}, ["regression", "three classes", "clusters", "tree"]),
+    )
+    for name in names
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        pytest.param(
+            name,
+            settings,
+            marks=[] if name == "regression" else [pytest.mark.slow],
+            id=f"{name}-{next(iter(settings))}",
+        )
+        for name, settings in RECENT
+    ],
+)
+def test_every_number_with_a_half_life_or_a_window_is_recomputed(name, settings, tmp_path, prints):
+    table = Table(name, 5, tmp_path, **settings)
+    result = prints("run", table.path, *table.words, "--json")
+    rules, facts = table.recent(result)
+    printed = {key: result[key] for key in rules}
+    out = net.complaints(printed | {"headline": result["headline"]}, rules, {"headline": facts})
+    out += lines("run", prints("run", table.path, *table.words), facts)
+    assert not out
+
+
+def test_a_sorted_table_is_found_out_with_its_row_and_its_evidence(tmp_path, prints):
+    path, rows = tmp_path / "table.csv", recompute.table(9)
+    rows.sort_values("xa").to_csv(path, index=False)
+    given = ["check", path, "--exclude", "k,two,three,weight", "--target", "y", "--missing", "mean"]
+    order = prints(*given, "--json")
+    assert order["rows"] == len(rows)
+    assert order["evidence"] >= 3
+    first = next(row for row, value in order["curve"] if value >= 3)
+    assert 0 <= first - order["alarm"] < 64
+    assert not net.words(prints(*given).replace("table.csv", ""), evidence(order))

@@ -1,4 +1,4 @@
-"""The random threshold of ``Lazy``: its law, and what follows from it for decisions.
+"""The random threshold of ``Adaptive``: its law, and what follows from it for decisions.
 
 Tests of Kolmogorov and Smirnov and of correlation, at a false-alarm rate of 1e-6 each; the same tests convict planted
 defects.
@@ -6,26 +6,24 @@ defects.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from batch2online.refresh import Adaptive, Budget, EveryStep, Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, EveryStep, Geometric, OnChange
 
 FALSE_ALARM = 1e-6
 LOOKS = range(1, 4_001)
 
 
 def thresholds(tolerance, seed=0):
-    return np.array([Lazy(tolerance=tolerance).cost_tolerance(seed, at) for at in LOOKS])
+    policy = Adaptive(floor=tolerance)
+    return np.array([policy.cost_tolerance(seed, at) for at in LOOKS])
 
 
 def is_log_uniform(values, tolerance):
-    """Whether logarithms look uniform between those of 1 + tolerance / 2 and 1 + tolerance."""
-    low, high = math.log1p(tolerance / 2), math.log1p(tolerance)
-    return stats.kstest((np.log(values) - low) / (high - low), "uniform").pvalue > FALSE_ALARM
+    """Whether logarithms of what is allowed look uniform between those of tolerance / 2 and tolerance."""
+    return stats.kstest(np.log2(2 * (values - 1) / tolerance), "uniform").pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("tolerance", [0.003, 0.05, 10.0])
@@ -64,23 +62,7 @@ def test_a_threshold_belongs_to_its_look():
 
 
 def test_which_policies_compare_costs():
-    assert Lazy().compares_costs
     assert Adaptive().compares_costs
-    for policy in (EveryStep(), OnChange(), Geometric(), Budget(3, 100)):
+    for policy in (EveryStep(), OnChange(), Geometric()):
         assert not policy.compares_costs
         assert policy.cost_tolerance(0, 10) == 0.0
-
-
-@pytest.mark.parametrize("share", [0.01, 0.2, 0.45, 0.9])
-def test_a_row_decides_with_a_chance_of_at_most_twice_its_share_over_w(share):
-    """The step of Theorem 4: deleting a share y of a cost moves its logarithm by -ln(1 - y).
-
-    Of all thresholds, those between the two ratios of costs decide otherwise; worst where the ratios lie in the range.
-    """
-    tolerance = 0.5
-    w = math.log((1 + tolerance) / (1 + tolerance / 2))
-    ratio = 1 + tolerance
-    flips = (thresholds(tolerance) < ratio) & (thresholds(tolerance) >= ratio * (1 - share))
-    exact = min(1.0, -math.log1p(-share) / w)
-    assert exact <= 2 * share / w + 1e-12
-    assert stats.binomtest(int(flips.sum()), len(LOOKS), exact).pvalue > FALSE_ALARM

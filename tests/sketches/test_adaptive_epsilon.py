@@ -12,7 +12,7 @@ from scipy import stats
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, load
 from batch2online.coresets import Anchored, Clustering, Leverage, PilotSampling, RidgeLeverage, Uniform
 from batch2online.methods import scores
-from batch2online.refresh import Adaptive, Geometric, Lazy
+from batch2online.refresh import Adaptive, Geometric
 from batch2online.theory import adaptive_clustering_size, adaptive_constant, adaptive_epsilon
 
 RNG = np.random.default_rng
@@ -196,14 +196,14 @@ def test_a_saved_model_goes_on_bit_for_bit(name, tmp_path):
     assert np.array_equal(model_of(resumed), model_of(whole))
     assert resumed.epsilon_ == whole.epsilon_ == adaptive_epsilon(24_000, 10 if "clustering" in name else 2)
     if name in ("regression", "low rank"):
-        known = [model._view().sketch._candidates() for model in (resumed, whole)]
+        known = [model.stream_.view().sketch._candidates() for model in (resumed, whole)]
         one, other = ({i: limit for i, limit in zip(c.rows.ids, c.limits, strict=True) if limit < 1} for c in known)
         shared = one.keys() & other.keys()
         assert len(shared) > 300
         assert [one[i] for i in shared] == [other[i] for i in shared]
 
 
-@pytest.mark.parametrize("policy", [Geometric(1.5), Lazy(1.3, 0.01), Adaptive(floor=1e-2, growth=1.4)])
+@pytest.mark.parametrize("policy", [Geometric(1.5), Adaptive(floor=1e-2, growth=1.4)])
 def test_the_coreset_does_not_depend_on_the_policy(policy):
     """Checks of a policy may depend on draws, by the models; those of the sketch do not."""
     X = rare_column(24_000)
@@ -265,7 +265,7 @@ def test_with_decay_epsilon_stops_falling(name, settings):
     assert late == pytest.approx(early, rel=0.15)
     assert late > 1.9 * adaptive_epsilon(14_000)
     if "half_life" in settings and name == "regression":
-        sketch = model._view().sketch
+        sketch = model.stream_.view().sketch
         assert sketch.totals.effective_rows < 3_000
         assert sketch._current_constant < adaptive_constant(WIDTH + 2, 3_000)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from batch2online import Durable, OnlineRegression, load
-from batch2online.refresh import Budget, Every, EveryStep, Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, Every, EveryStep, Geometric, OnChange
 from batch2online.storage import database
 from batch2online.storage.errors import StoreCorrupted, StoreError
 from batch2online.storage.tree import CheckpointError
@@ -47,8 +47,7 @@ def path(tmp_path):
         {"refresh": OnChange()},
         {"refresh": Every(np.int64(70))},
         {"refresh": Geometric(np.float32(1.5), start=np.int64(20))},
-        {"refresh": Lazy(2, 0.01)},
-        {"refresh": Budget(changes=5, horizon=1000)},
+        {"refresh": Adaptive(2, 1.5, 0.01)},
     ],
     ids=str,
 )

@@ -61,11 +61,7 @@ def nights(path, made, kind, tables):
     return whole
 
 
-D80 = pytest.mark.xfail(reason="d80: a night with a new level ends the file of a model that keeps its rows")
-BROKEN = ("clustering", "regression", "low rank")
-
-
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[D80] * (kind in BROKEN)) for kind in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_night_with_new_levels_leaves_a_file_that_opens(tmp_path, kind):
     whole = nights(tmp_path / "model.b2o", KINDS[kind], kind, CITIES)
     with Durable(tmp_path / "model.b2o") as model:
@@ -79,7 +75,6 @@ def test_a_night_with_new_levels_without_kept_rows(tmp_path, kind):
         same(model, whole, CITIES[-1])
 
 
-@pytest.mark.xfail(reason="d81: stored rows keep the codes of missing values of earlier nights")
 def test_clusters_of_nights_with_missing_values(tmp_path):
     whole = nights(tmp_path / "model.b2o", KINDS["clustering"], "clustering", MISSING)
     with Durable(tmp_path / "model.b2o") as model:
@@ -87,7 +82,6 @@ def test_clusters_of_nights_with_missing_values(tmp_path):
         assert model.regret_.ratio == whole.regret_.ratio
 
 
-@pytest.mark.xfail(reason="d81: stored rows keep the codes of missing values of earlier nights")
 def test_forgetting_rows_of_nights_with_missing_values(tmp_path):
     whole = nights(tmp_path / "model.b2o", KINDS["regression"], "regression", MISSING)
     whole.forget(range(300))

@@ -22,7 +22,7 @@ from batch2online.checks import small_blocks
 from batch2online.coresets import Everything, Leverage, Uniform
 from batch2online.methods import scores
 from batch2online.methods.least_squares.solver import coreset_moments, least_squares
-from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
+from batch2online.refresh import EveryStep, Geometric, OnChange
 from batch2online.sketches.base import Coreset
 from streams import STREAMS, gaussian, stream
 
@@ -383,7 +383,6 @@ def refresh_times(growth, start, n):
         (Geometric(growth=1.01), 1.01, 18),
         (Geometric(growth=1.5), 1.5, 18),
         (Geometric(growth=3, start=1), 3, 1),
-        (Budget(changes=9, horizon=5 * 2**9, start=5), 2.0, 5),
     ],
     ids=str,
 )
@@ -394,24 +393,6 @@ def test_models_change_at_the_refresh_times(policy, growth, start):
     assert first == start
     assert [change.at for change in model.changes_] == later
     assert model.n_changes_ == len(later)
-
-
-def test_the_lazy_policy_changes_models_at_few_of_the_refresh_times_and_for_a_reason():
-    X, y = stream("gaussian", N)
-    model = new(refresh=Lazy(growth=1.1, tolerance=0.02)).partial_fit(X, y)
-    times = refresh_times(1.1, 18, N)
-    assert {change.at for change in model.changes_} <= set(times[1:])
-    assert 0 < model.n_changes_ < len(times) / 2
-    assert all(change.cost_before > 1.01 * change.cost_after for change in model.changes_)
-
-
-@pytest.mark.parametrize("horizon", [100, 5000])
-@pytest.mark.parametrize("changes", [1, 7, 40, 1000])
-@pytest.mark.parametrize("start", [None, 1])
-def test_a_budget_is_never_exceeded(changes, horizon, start):
-    X, y = stream("gaussian", horizon)
-    model = OnlineRegression(refresh=Budget(changes, horizon, start), random_state=SEED).partial_fit(X, y)
-    assert 1 <= model.n_changes_ <= changes
 
 
 def test_solving_at_every_step_or_only_on_change_is_the_same(full):

@@ -74,11 +74,11 @@ def test_averages_without_an_intercept_are_around_zero():
 def test_averages_of_labels_are_those_of_the_predictions(settings):
     start = 60
     early = OnlineClassifier(random_state=0, **settings).partial_fit(X[:start], LABELS[:start])
-    before = early._stream.averages()
+    before = early.stream_.performance().averages
     said, model = followed(early, X[start:], LABELS[start:], lambda model, row: model.predict_proba(row)[0])
     first = OnlineClassifier(random_state=0, **settings).partial_fit(X[:start], LABELS[:start])
     shares = np.concatenate([first.predict_proba(X[start : start + 1]), said])
-    after, truth = model._stream.averages(), LABELS[start:]
+    after, truth = model.stream_.performance().averages, LABELS[start:]
     loss = log_loss(truth, shares, labels=["no", "yes"], normalize=False)
     assert after.loss - before.loss == pytest.approx(loss, rel=1e-9)
     wrong = accuracy_score(truth, np.array(["no", "yes"])[shares.argmax(axis=1)], normalize=False)
@@ -99,8 +99,8 @@ def test_averages_of_rows_without_targets_are_those_of_their_distances(make, set
         make(random_state=0, **settings), spread, answer=lambda model, row: -model.score_samples(row)[0]
     )
     start = 100
-    early = make(random_state=0, **settings).partial_fit(spread[: start + 1])._stream.averages()
-    late = model._stream.averages()
+    early = make(random_state=0, **settings).partial_fit(spread[: start + 1]).stream_.performance().averages
+    late = model.stream_.performance().averages
     assert late.loss - early.loss == pytest.approx(said[start:].sum(), rel=1e-9)
     assert late.secondary_loss - early.secondary_loss == pytest.approx(np.sqrt(said[start:]).sum(), rel=1e-9)
     if isinstance(model, OnlineLowRank):
@@ -117,8 +117,8 @@ def test_averages_of_any_estimator_do_not_decay(estimator, settings):
     make = lambda: BatchToOnline(estimator, loss=loss, random_state=0, **settings)  # noqa: E731
     said, model = followed(make(), X, y, lambda model, row: model.predict(row)[0] if model.has_model_ else None)
     start = next(i for i, each in enumerate(said) if each is not None)
-    early = make().partial_fit(X[: start + 1], y[: start + 1])._stream.averages()
-    gained = model._stream.averages().loss - early.loss
+    early = make().partial_fit(X[: start + 1], y[: start + 1]).stream_.performance().averages
+    gained = model.stream_.performance().averages.loss - early.loss
     if loss == "squared":
         assert gained == pytest.approx(np.square(Y[start + 1 :] - said[start:].astype(float)).sum(), rel=1e-9)
     else:
@@ -150,15 +150,15 @@ def test_averages_weigh_rows_as_given_and_survive_copies_merges_and_files(settin
     model = batch2online.load(tmp_path / "model.b2o").partial_fit(X[rest], Y[rest], weights[rest])
     whole = OnlineRegression(random_state=0, **settings).partial_fit(X, Y, weights)
     assert (model.metrics_, model.recent_metrics_) == (whole.metrics_, whole.recent_metrics_)
-    assert whole._stream.averages().weight == pytest.approx(weights.sum())
+    assert whole.stream_.performance().averages.weight == pytest.approx(weights.sum())
     parts = [
         OnlineRegression(random_state=0, first_id=part.start, **settings).partial_fit(X[part], Y[part], weights[part])
         for part in (half, rest)
     ]
-    losses = [part._stream.averages().loss for part in parts]
+    losses = [part.stream_.performance().averages.loss for part in parts]
     merged, other = parts[1].merge(parts[0]), parts[0]
-    assert merged._stream.averages().loss == pytest.approx(sum(losses), rel=1e-12)
-    total = merged._stream.averages().total
+    assert merged.stream_.performance().averages.loss == pytest.approx(sum(losses), rel=1e-12)
+    total = merged.stream_.performance().averages.total
     assert total == pytest.approx(weights @ np.square(Y - np.average(Y, weights=weights)), rel=1e-9)
     if merged.recent_metrics_:
         assert merged.headline().recent_rows == whole.headline().recent_rows
@@ -173,7 +173,7 @@ def test_forgotten_rows_leave_the_averages():
     assert model.metrics_["RMSE"] > 1e4
     model.forget([700])
     assert model.metrics_["RMSE"] < 10
-    assert model._handful() is None
+    assert model.stream_.performance().handful is None
 
 
 # -- a few rows with most of the loss -----------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_a_handful_of_rows_with_most_of_the_loss_is_named():
     y[[300, 650]] += [4_000, -3_000]
     for settings in ({}, *FORGETTING):
         model = OnlineRegression(random_state=0, **settings).partial_fit(X, y)
-        found = model._handful()
+        found = model.stream_.performance().handful
         assert found.ids[0] == 300
         assert 0.5 < found.share <= 1
         said = model.headline().handful
@@ -243,7 +243,7 @@ def test_a_weight_counts_as_so_many_rows_in_a_handful():
     weights = np.ones(N)
     weights[123] = 1e5
     model = OnlineRegression(random_state=0).partial_fit(X, Y, weights)
-    assert model._handful().ids == (123,)
+    assert model.stream_.performance().handful.ids == (123,)
 
 
 def test_errors_that_are_counted_are_no_handful():
@@ -284,7 +284,7 @@ def test_a_loss_of_ones_own_is_compared_on_the_rows_that_were_scored(start, sett
     if "window" not in settings:
         assert regret.rows == 500 - start
     assert model.metrics_ == {"mean loss": 1.0}
-    assert model._stream.averages().rows == 500 - start
+    assert model.stream_.performance().averages.rows == 500 - start
 
 
 def test_a_sampled_coreset_estimates_the_optimum_of_scored_rows():

@@ -81,22 +81,22 @@ def test_area_and_recall_are_those_of_the_predictions_before_each_row(kind):
     model, y = make(kind)
     start, said = 1_000, []
     model.partial_fit(X[:start], y[:start])
-    before = model._baseline()
+    before = model.stream_.performance().baseline
     for row in range(start, N):
         said.append(model.predict_proba(X[row : row + 1])[0, 1])
         model.partial_fit(X[row : row + 1], y[row : row + 1])
-    after, truth = model._baseline(), YES[start:]
+    after, truth = model.stream_.performance().baseline, YES[start:]
     since = ClassBaseline(True, after.codes, after.weights - before.weights, after.errors - before.errors,
                           after.scores - before.scores)  # fmt: skip
     area, error = since.auc
-    places = [model._label_of(code) for code in after.codes]
+    places = [model.stream_.problem.label_of(code) for code in after.codes]
     expected = roc_auc_score(truth if places == ["no", "yes"] else ~truth, np.array(said) * (places == ["no", "yes"]) +
                              (1 - np.array(said)) * (places != ["no", "yes"]))  # fmt: skip
     assert abs(area - expected) <= error + 1e-12
     assert error < 0.02
     rare, recall = since.rarest
     chosen = np.where(np.array(said) > 0.5, "yes", "no")
-    assert recall == pytest.approx(recall_score(LABELS[start:], chosen, pos_label=model._label_of(rare)))
+    assert recall == pytest.approx(recall_score(LABELS[start:], chosen, pos_label=model.stream_.problem.label_of(rare)))
     share = max(YES.mean(), 1 - YES.mean())
     assert model.baseline_metrics_["accuracy"] == pytest.approx(share, abs=0.01)
     assert model.baseline_metrics_["log loss"] == pytest.approx(
@@ -149,7 +149,7 @@ def test_two_streams_are_scored_together(kind):
     assert one.window_metrics_[-1]["stop"] == N
     assert rows[0][0]["rows"] <= one.window_metrics_[0]["rows"]
     if kind != "classes":
-        assert one._baseline().mean.prediction == pytest.approx(Y.mean(), rel=1e-12)
+        assert one.stream_.performance().baseline.mean.prediction == pytest.approx(Y.mean(), rel=1e-12)
 
 
 def test_windows_hold_all_rows_in_order_whatever_the_segments():

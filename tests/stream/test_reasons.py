@@ -46,7 +46,7 @@ def test_labels_that_flip_are_counted(make):
 
 def test_coefficients_of_two_classes_are_those_of_the_named_class():
     event, old, new = before_and_after(lambda: OnlineClassifier(random_state=0), LABELS)
-    name = new._label_of(event.coefficient_classes[0])
+    name = new.stream_.problem.label_of(event.coefficient_classes[0])
     sign = 1 if name == new.classes_[-1] else -1
     for j, before, after in event.coefficients:
         assert (before, after) == (sign * old.coef_[0, j], sign * new.coef_[0, j])

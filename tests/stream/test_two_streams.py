@@ -16,7 +16,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, EveryStep, Geometric, OnChange
 from streams import stream
 
 N, SIZE = 300, 40
@@ -45,7 +45,7 @@ AT_EVERY_ROW = ("regression", "low rank", "clustering, cold")
 POLICIES = {
     "default": (None, N, ALL),
     "Geometric": (Geometric(1.7), N, ALL),
-    "Lazy": (Lazy(1.3, 0.02), N, ALL),
+    "Adaptive": (Adaptive(growth=1.3, floor=0.02), N, ALL),
     "OnChange": (OnChange(), 40, AT_EVERY_ROW),
     "EveryStep": (EveryStep(), 40, AT_EVERY_ROW),
 }

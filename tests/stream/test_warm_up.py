@@ -15,7 +15,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import batch2online
 import state_bytes as storage
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.methods.any_estimator.problem import LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.refresh import EveryStep, Geometric
 from batch2online.storage.tree import CheckpointError
@@ -136,14 +135,6 @@ def test_labels_by_those_before_them(loss):
     by_hand = {"zero_one": [0, 1, 1, 1, 0, 1]}  # of equally many labels the earlier one is the guess
     by_hand["log"] = [0.0, *(-np.log([0.5 / 2, 1.5 / 3.5, 0.5 / 4.5, 2.5 / 6, 1.5 / 7]))]
     assert model.regret_.loss == pytest.approx(sum(by_hand[loss]), rel=1e-12)
-
-
-def test_a_loss_bound_holds_for_rows_before_the_first_model():
-    with pytest.warns(LossBoundWarning):
-        clipped = BatchToOnline(Ridge(), refresh=LATE, loss_bound=1.0, random_state=0).partial_fit(X[:40], Y[:40])
-    losses = np.array([(Y[t] - Y[:t].mean()) ** 2 for t in range(1, 40)])
-    assert clipped.regret_.loss == pytest.approx(np.minimum(losses, 1.0).sum(), rel=1e-12)
-    assert clipped.regret_.excess == pytest.approx(np.maximum(losses - 1.0, 0.0).sum(), rel=1e-12)
 
 
 def with_warm_up(stream, warm_up):

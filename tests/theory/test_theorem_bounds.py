@@ -12,9 +12,7 @@ from scipy import stats
 
 from batch2online import BatchToOnline, OnlineRegression, coresets, sampling, theory
 from batch2online.methods import scores
-from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
-from batch2online.problem import FitResult
-from batch2online.refresh import Adaptive, Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, Geometric, OnChange
 
 pytestmark = pytest.mark.slow
 
@@ -269,57 +267,3 @@ def test_lemma_4_2_leaving_one_out_costs_no_more_than_the_sensitivity():
     assert abs(cost_of_leaving_out(coresets.Uniform, memory, unknown)) <= bound + MARGIN
     # planted: the same memory of every row, which has no low sensitivity
     assert cost_of_leaving_out(coresets.Everything, memory, unknown) > bound + MARGIN
-
-
-# -- Theorem 4 ------------------------------------------------------------------------------------------------
-
-MANY, FEW_RUNS, TOLERANCE, TINY = 200_000, 6, 0.25, 10
-
-
-def coins(seed):
-    return (np.random.default_rng(seed).permutation(MANY) < MANY // 2).astype(float)
-
-
-def losses_of_lazy(make):
-    """Prequential losses over several orders and seeds; the optimum is a quarter a row, and losses are in [0, 1]."""
-    settings = {"coreset_size": TINY, "epsilon": EPSILON, "refresh": Lazy(2.0, TOLERANCE, start=20)}
-    return np.array([make(seed, {**settings, "random_state": seed}) for seed in range(FEW_RUNS)])
-
-
-def measured_on_the_coreset(algorithm):
-    def run(seed, settings):
-        model = BatchToOnline(algorithm, coreset=coresets.Uniform, loss=squared, **settings)
-        return model.partial_fit(coins(seed)[:, None])._stream.view().current.loss
-
-    return run
-
-
-def measured_exactly(seed, settings):
-    model = OnlineRegression(fit_intercept=False, **settings)  # of a constant: a mean, between 0 and 1
-    return model.partial_fit(np.ones((MANY, 1)), coins(seed)).regret_.loss
-
-
-def allowed_by_theorem_4(ratio):
-    beta = lambda n: theory.leverage_sensitivity(n, TINY, 1, EPSILON)  # noqa: E731
-    return (1 + TOLERANCE) * ratio * MANY / 4 + theory.lazy_regret(beta, MANY, 20, 2.0, TOLERANCE)
-
-
-def is_within_theorem_4(losses):
-    """A mean of about ten points of similar weights costs at most 1.2 times the optimum; six standard errors."""
-    return losses.mean() + 6 * losses.std(ddof=1) / np.sqrt(FEW_RUNS) < allowed_by_theorem_4(1.2)
-
-
-@pytest.mark.parametrize("run", [measured_exactly, measured_on_the_coreset(mean)], ids=["exact", "on the coreset"])
-def test_theorem_4_bounds_the_loss_of_lazy(run):
-    assert allowed_by_theorem_4(1.2) < MANY / 2  # it says something: always answering 0 costs half a row
-    assert is_within_theorem_4(losses_of_lazy(run))
-
-
-def test_an_algorithm_of_high_sensitivity_exceeds_theorem_4(monkeypatch):
-    assert not is_within_theorem_4(losses_of_lazy(measured_on_the_coreset(last_point)))
-
-    def last_target(self, data, current):
-        return FitResult(LinearModel(data.coreset.targets[-1:, None], np.zeros(1)), len(data.coreset))
-
-    monkeypatch.setattr(LeastSquares, "fit", last_target)
-    assert not is_within_theorem_4(losses_of_lazy(measured_exactly))

@@ -78,37 +78,31 @@ def test_regret_grows_like_the_logarithm():
     assert decades[2] - decades[1] == pytest.approx(decades[1] - decades[0], rel=0.01)
 
 
-def test_lazy_may_lose_more_than_geometric_and_without_decisions_less():
+def test_warm_starts_may_lose_more_than_geometric():
     settings = {"n": 100_000, "start": 100, "growth": 1.2}
-    geometric = theory.geometric_regret(inverse(3), **settings)
-    warm = theory.lazy_regret(inverse(3), **settings, tolerance=0.0)
-    lazy = theory.lazy_regret(inverse(3), **settings, tolerance=0.05)
-    assert geometric < warm < lazy
+    assert theory.geometric_regret(inverse(3), **settings) < theory.warm_start_regret(inverse(3), **settings)
 
 
-def lazy_regret_by_rows(beta, n, start, growth, width):
-    """Theorem 4, one row at a time; ``width`` is w, None where no decision is made."""
+def warm_start_regret_by_rows(beta, n, start, growth):
+    """Theorem 4, one row at a time."""
     times = list(theory.refresh_times(n, start, growth))
     total = float(start)
     for t in range(start, n):
         at = max(s for s in times if s <= t)
-        so_far = sum(2 * s * beta(s) + (8 / width if width else 0.0) for s in times if s <= at)
-        total += min(1.0, so_far / at)
+        total += min(1.0, sum(2 * s * beta(s) for s in times if s <= at) / at)
     return total
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 0.5, 3.0])
-def test_theorem_4_row_by_row_where_it_does_not_saturate(tolerance):
+def test_theorem_4_row_by_row_where_it_does_not_saturate():
     n, start, growth = 5_000, 400, 1.5
-    width = math.log((1 + tolerance) / (1 + tolerance / 2)) if tolerance else None
-    expected = lazy_regret_by_rows(inverse(7), n, start, growth, width)
-    assert theory.lazy_regret(inverse(7), n, start, growth, tolerance, loss_bound=3.0) == pytest.approx(3 * expected)
+    expected = warm_start_regret_by_rows(inverse(7), n, start, growth)
+    assert theory.warm_start_regret(inverse(7), n, start, growth, loss_bound=3.0) == pytest.approx(3 * expected)
     assert start < expected < n / 2
 
 
 def test_theorem_4_saturates_at_one_a_row():
-    assert theory.lazy_regret(lambda n: 1.0, 50, start=5, growth=1.5, tolerance=0.5) == 50
-    assert theory.lazy_regret(inverse(3), 4, start=5, growth=1.5, tolerance=0.5) == 4
+    assert theory.warm_start_regret(lambda n: 1.0, 50, start=5, growth=1.5) == 50
+    assert theory.warm_start_regret(inverse(3), 4, start=5, growth=1.5) == 4
 
 
 @pytest.mark.parametrize(("d", "epsilon", "n"), [(5, 0.1, 1000), (2, 0.5, 70_000)])
@@ -231,7 +225,7 @@ def test_a_solver_that_remembers_the_order_is_promised_less():
     policy = Geometric(1.5, start=10)
     plain, warm = (policy.guarantee(inverse(3), 100_000, 0.1, warm_starts=warm_starts) for warm_starts in (False, True))
     assert (plain.factor, plain.models) == (warm.factor, warm.models)
-    assert plain.additive < warm.additive == theory.lazy_regret(inverse(3), 100_000, 10, 1.5, tolerance=0.0)
+    assert plain.additive < warm.additive == theory.warm_start_regret(inverse(3), 100_000, 10, 1.5)
 
 
 @pytest.mark.parametrize(

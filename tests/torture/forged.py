@@ -37,7 +37,7 @@ from batch2online import (
     coresets,
     load,
 )
-from batch2online.refresh import Budget, OnChange
+from batch2online.refresh import Adaptive, OnChange
 from batch2online.storage.tree import CheckpointError
 from forging import forged, opened
 
@@ -69,7 +69,7 @@ def originals() -> tuple[bytes, ...]:
         (OnlineClassifier(**some), words),
         (OnlineClassifier(**some, class_weight={1: 2.0}, l1_ratio=0.5, alpha=0.01), np.digitize(Y, [-5, 5])),
         (OnlineLowRank(2, **some), None),
-        (OnlineLowRank(1, **some, center=True, keep_history=True, refresh=Budget(5, 1000)), None),
+        (OnlineLowRank(1, **some, center=True, keep_history=True, refresh=Adaptive(floor=0.01)), None),
         (OnlineClustering(3, **some), None),
         (OnlineClustering(2, **some, stages=2, z=1.0), None),
         (OnlineClustering(3, **some, history="coreset"), None),

@@ -45,9 +45,9 @@ def campaign(
                 found = differences(ours, stream, kept)
                 seconds = costs(ours.seconds, scripts[cell])
                 print(f"{door:18} {cell:26} {kept!s:5} {seconds}  {shortened(found)}", flush=True)
-                if found and reason(door, cell, kept) is None:
+                if found and reason(name, door, cell, kept) is None:
                     surprises.append((name, door, cell, kept, found))
-                why = (reason(door, cell, kept) or "")[:3]
+                why = (reason(name, door, cell, kept) or "")[:3]
                 outcomes[f"breaks, {why}" if found else "came through"] += 1
             interpreters.close()
     assert not surprises, "\n".join(map(str, surprises))

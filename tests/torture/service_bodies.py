@@ -44,7 +44,7 @@ OPTIONS = (
         "seed",
     ),
     *("exclude", "epsilon", "coreset_size", "refresh", "half_life", "window", "history", "keep_history", "churn_price"),
-    *("memory", "background", "task", "target", "seed", "other"),
+    *("memory", "task", "target", "seed", "other"),
 )
 ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 3, 7.5, 2**53 + 1, 2**63, 2**70, 10**9, 10**400, 1e308, 5e-324, -0.0, 1e400, -1e400, math.nan),

@@ -372,6 +372,10 @@ def _fault(body: bytes) -> str:
         table.validate(full=True)
     except (pa.ArrowException, ValueError):
         return "forged"
+    try:
+        table.to_pylist()
+    except (OverflowError, ValueError) as error:
+        return "dates" if isinstance(error, OverflowError) else ""
     return ""
 
 
@@ -384,7 +388,11 @@ def _options(attack: Attack) -> dict[str, Any]:
 
 
 def _is_arrow(attack: Attack, fault: str) -> bool:
-    return attack.kind in ("Arrow, cut", "Arrow, changed", "Arrow, forged") and _fault(attack.body) == fault
+    return attack.kind.startswith("Arrow") and attack.kind != "Arrow, bomb" and _fault(attack.body) == fault
+
+
+def _has_keys(attack: Attack) -> bool:
+    return "key=" in attack.path or "/label" in attack.path
 
 
 def _has_wrong_options(attack: Attack) -> bool:
@@ -397,6 +405,7 @@ ENDS = ("dict", "nfer")  # of /predict and /infer
 KNOWN = (
     Known("d50", "forged buffers of Arrow", ROWS, DEATH, lambda a: _is_arrow(a, "forged")),
     Known("d50", "damaged streams of Arrow", ROWS, "status 500", lambda a: _is_arrow(a, "damaged")),
+    Known("new", "dates as keys, of no year", ROWS, "status 500", lambda a: _is_arrow(a, "dates") and _has_keys(a)),
     Known("d51", "compressed Arrow", ROWS, f"memory|{DEATH}", lambda a: a.kind == "Arrow, bomb"),
     Known("d52", "a model named predict", MODEL, "reading", lambda a: a.level == "read" and a.path[-4:] in ENDS),
     Known("d53", "keys", "POST .*/predict", "reading|changed", lambda a: a.level == "read" and "key=" in a.path),

@@ -15,7 +15,6 @@ SETTINGS = {
     'solve="coreset"': OnlineRegression(solve="coreset"),
     "Geometric(1.1)": OnlineRegression(refresh=refresh.Geometric(1.1)),
     "Geometric(2)": OnlineRegression(refresh=refresh.Geometric(2.0)),
-    "Lazy(1.2, 0.015)": OnlineRegression(refresh=refresh.Lazy(1.2, 0.015)),
 }
 
 

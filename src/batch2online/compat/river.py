@@ -75,7 +75,7 @@ class _Adapter:
 def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
     """Return rows, targets and weights learned so far: the history or the coreset."""
     coreset = learner.coreset_
-    history = learner._view().snapshot().history
+    history = learner.stream_.view().snapshot().history
     if history is None:
         return coreset.points, _decoded(learner, coreset.targets), coreset.weights
     rows = history.everything()
@@ -85,7 +85,7 @@ def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
 
 def _decoded(learner: Any, targets: Any) -> Any:
     """Return the labels of a classifier, which stores codes."""
-    labels = getattr(learner._view().problem, "labels", None)
+    labels = getattr(learner.stream_.view().problem, "labels", None)
     if targets is None or not labels:
         return targets
     return np.array([labels[float(code)] for code in np.ravel(targets)])

@@ -1,12 +1,12 @@
-"""Rows of a cluster as a list of partitions: what each holds, how many rows it has, which ids these get.
+"""Rows of a cluster as a list of partitions, numbered before any of them is learned.
 
 A row's id is its number among all rows of positive weight. Where a collection knows how long its partitions are,
-nothing is computed; partitions of unknown length are counted once.
+nothing is computed; other partitions are counted once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -28,39 +28,23 @@ class Partition:
     weights: Any
     place: Place
 
-    @property
-    def first_id(self) -> int:
-        return self.place.first_id
-
-    @property
-    def n_ids(self) -> int:
-        return self.place.n_ids
-
 
 @dataclass(frozen=True)
 class Survey:
-    """Size and columns of a partition before its rows are learned."""
+    """Number of rows of a partition, of those with positive weight, and names of the columns, if they have any."""
 
     rows: int
     positive: int
-    columns: tuple[Any, ...] | None
+    columns: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """All partitions, and the columns that each must have; ``target`` is the column that holds the targets."""
+    """The partitions with rows, and the columns that each must have; ``target`` is the column of the targets."""
 
-    partitions: tuple[Partition, ...]
-    columns: tuple[Any, ...] | None
-    target: Any
-
-
-def with_rows(table: Table) -> list[Partition]:
-    """Return the partitions that have rows; refuse a table that has none."""
-    parts = [part for part in table.partitions if part.n_ids]
-    if not parts:
-        raise PartitionError("There are no rows: all partitions are empty, or all weights are zero.")
-    return parts
+    partitions: list[Partition]
+    columns: tuple[Any, ...] | None = None
+    target: Any = None
 
 
 def table_of(X: Any, y: Any, sample_weight: Any, first_id: int) -> Table:
@@ -69,39 +53,57 @@ def table_of(X: Any, y: Any, sample_weight: Any, first_id: int) -> Table:
     target = y if isinstance(y, str | int) else None
     targets = _matching(None if target is not None else y, "y", rows, lengths)
     weights = _matching(sample_weight, "sample_weight", rows, lengths)
-    surveys = _surveys(X, rows, weights, lengths)
+    if lengths is not None and sample_weight is None:
+        surveys = [Survey(length, length) for length in lengths]
+    else:
+        count = delayed(surveyed)
+        surveys = list(computed(*map(count, rows, weights, range(len(rows)))))
     columns = next((survey.columns for survey in surveys if survey.columns is not None), None)
-    return Table(tuple(numbered(rows, targets, weights, surveys, first_id)), columns, target)
+    return Table(numbered(rows, targets, weights, surveys, first_id), columns, target)
 
 
 def numbered(
     rows: list[Any], targets: list[Any], weights: list[Any], surveys: list[Survey], first_id: int
-) -> Iterator[Partition]:
-    """Yield partitions with their places among all rows."""
+) -> list[Partition]:
+    """Return the partitions that have rows, with their places among all rows."""
     first_rows = accumulate((survey.rows for survey in surveys), initial=0)
     first_ids = accumulate((survey.positive for survey in surveys), initial=first_id)
-    places = (
-        Place(number, first_row, start, survey.positive)
-        for number, (survey, first_row, start) in enumerate(zip(surveys, first_rows, first_ids, strict=False))
-    )
-    return map(Partition, rows, targets, weights, places)
+    numbers = [survey.positive for survey in surveys]
+    places = map(Place, range(len(surveys)), first_rows, first_ids, numbers)
+    found = [part for part in map(Partition, rows, targets, weights, places) if part.place.n_ids]
+    if not found:
+        raise PartitionError("There are no rows: all partitions are empty, or all weights are zero.")
+    return found
+
+
+def surveyed(rows: Any, weights: Any, number: int) -> Survey:
+    """Return how many rows there are, how many of positive weight, and the names of their columns."""
+    n = positive = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    if weights is not None:
+        weights = np.asarray(weights)
+        if weights.shape != (n,):
+            raise PartitionError(f"Partition {number}: sample_weight must have shape ({n},), got {weights.shape}.")
+        positive = int(np.count_nonzero(weights > 0))
+    names = tuple(rows.columns) if hasattr(rows, "columns") and n else None
+    return Survey(n, positive, names)
 
 
 def _pieces(collection: Any, what: str) -> tuple[list[Any], list[int] | None]:
     """Return the tasks that compute the partitions, and their lengths if they are known."""
     if isinstance(collection, Sequence) and not isinstance(collection, str):
         return [part if isinstance(part, Delayed) else delayed(part) for part in collection], None
-    if hasattr(collection, "chunks") and hasattr(collection, "to_delayed"):
-        if collection.ndim == 2 and len(collection.chunks[1]) > 1:
-            collection = collection.rechunk({1: -1})
-        lengths = collection.chunks[0]
-        known = None if any(np.isnan(length) for length in lengths) else [int(length) for length in lengths]
-        return list(collection.to_delayed().reshape(-1)), known
-    if hasattr(collection, "to_delayed"):
+    if not hasattr(collection, "to_delayed"):
+        raise TypeError(
+            f"{what} must be a Dask array, a Dask DataFrame or a list of delayed chunks, got "
+            f"{type(collection).__name__}."
+        )
+    if not hasattr(collection, "chunks"):
         return list(collection.to_delayed()), None
-    raise TypeError(
-        f"{what} must be a Dask array, a Dask DataFrame or a list of delayed chunks, got {type(collection).__name__}."
-    )
+    if collection.ndim == 2 and len(collection.chunks[1]) > 1:
+        collection = collection.rechunk({1: -1})
+    lengths = collection.chunks[0]
+    is_known = not any(np.isnan(length) for length in lengths)
+    return list(collection.to_delayed().reshape(-1)), [int(length) for length in lengths] if is_known else None
 
 
 def _matching(values: Any, what: str, rows: list[Any], lengths: list[int] | None) -> list[Any]:
@@ -127,31 +129,3 @@ def _matching(values: Any, what: str, rows: list[Any], lengths: list[int] | None
 def _check_length(found: int, what: str, expected: int) -> None:
     if found != expected:
         raise ValueError(f"X has {expected} rows and {what} has {found}: found inconsistent numbers of samples.")
-
-
-def _surveys(X: Any, rows: list[Any], weights: list[Any], lengths: list[int] | None) -> list[Survey]:
-    """Return the size and columns of each partition; partitions of unknown size are computed once, together."""
-    if lengths is not None and all(own is None for own in weights):
-        return [Survey(length, length, None) for length in lengths]
-    columns = tuple(X.columns) if hasattr(X, "columns") else None
-    if columns is not None and all(own is None for own in weights):
-        found = X.map_partitions(len, meta=(None, "int64")).compute()
-        return [Survey(int(length), int(length), columns) for length in found]
-    looks = [
-        delayed(surveyed)(own, its_weights, number)
-        for number, (own, its_weights) in enumerate(zip(rows, weights, strict=True))
-    ]
-    return list(computed(*looks))
-
-
-def surveyed(rows: Any, weights: Any, number: int) -> Survey:
-    """Return how many rows there are, how many of positive weight, and the names of their columns."""
-    n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    positive = n
-    if weights is not None:
-        weights = np.asarray(weights)
-        if weights.shape != (n,):
-            raise PartitionError(f"Partition {number}: sample_weight must have shape ({n},), got {weights.shape}.")
-        positive = int(np.count_nonzero(weights > 0))
-    names = tuple(rows.columns) if hasattr(rows, "columns") and n else None
-    return Survey(n, positive, names)

@@ -27,12 +27,6 @@ def computed(*wanted: Any, leaves: list[Any] | None = None, progress: Progress |
         return tuple(dask.compute(*wanted))
 
 
-def kept(work: list[Any]) -> list[Any]:
-    """Return the same work with its results kept in the memory of the cluster."""
-    with one_error():
-        return list(dask.persist(*work))
-
-
 @contextmanager
 def one_error() -> Iterator[None]:
     """Raise one error where the cluster failed, and not what was computed."""

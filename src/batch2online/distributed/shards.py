@@ -1,15 +1,22 @@
-"""What a worker does with one partition: a shard that has learned its rows, or one error that says where it failed."""
+"""What workers do: learn a partition as a shard, merge shards; an error says where it happened."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
-_T = TypeVar("_T")
+from batch2online.coresets import Clustering
+from batch2online.estimator import LEARNED, OnlineEstimator
+from batch2online.methods.any_estimator.estimator import BatchToOnline
+from batch2online.methods.clustering.estimator import OnlineClustering
+from batch2online.methods.clustering.sketch import ClusteringSketch
+from batch2online.state import StreamState
+
+Model = TypeVar("Model", bound=OnlineEstimator)
 
 TOGETHER = 8
 """Shards that one task merges."""
@@ -19,9 +26,13 @@ class PartitionError(ValueError):
     """A partition that cannot be learned: the message names it, its row and its column."""
 
 
+class CountError(ValueError):
+    """Rows that were counted and rows that came differ."""
+
+
 @dataclass(frozen=True)
 class Place:
-    """Where a partition stands among all: its number, its first row, and its ids."""
+    """Where a partition stands among all: its number, its first row, its first id and how many it has."""
 
     number: int
     first_row: int
@@ -29,87 +40,31 @@ class Place:
     n_ids: int
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Rows of a partition with ids from ``start`` to ``stop``; with ``ends`` they are the last ones of their shard."""
-
-    place: Place
-    start: int
-    stop: int
-    ends: bool = True
-
-    @classmethod
-    def all_of(cls, place: Place) -> Piece:
-        return cls(place, place.first_id, place.first_id + place.n_ids)
-
-    @property
-    def is_all(self) -> bool:
-        """Whether these are all rows of the partition."""
-        return self.stop - self.start == self.place.n_ids
+# -- what workers do ---------------------------------------------------------------------------------------------------
 
 
-def shard_of(
-    template: Any, known: Any, rows: Any, targets: Any, weights: Any, piece: Piece, names: Any, target: Any
-) -> Any:
-    """Return an estimator that has learned a piece of a partition, after all that is known already."""
-
-    def work() -> Any:
-        given = (*in_columns(rows, targets, names, target), _values(weights))
-        return _learned(template, known, given, piece)
-
-    return located(piece.place, work)
-
-
-def located(part: Place, work: Callable[[], _T]) -> _T:
-    """Return what work on a partition gives; an error says which partition it was, and which rows it has."""
+def shard_of(template: Any, rows: Any, targets: Any, weights: Any, place: Place, names: Any, target: Any) -> Any:
+    """Return a shard that has learned the rows of a partition."""
     try:
-        return work()
-    except PartitionError:
-        raise
+        given = (*in_columns(rows, targets, names, target), None if weights is None else np.asarray(weights))
+        return learned(template, [given], place)
     except Exception as error:
-        place = f"Partition {part.number}, which begins with row {part.first_row:,} of all"
-        raise PartitionError(f"{place}: {error}") from error
+        where = f"Partition {place.number}, which begins with row {place.first_row:,} of all"
+        raise PartitionError(f"{where}: {error}") from error
 
 
-def _learned(template: Any, known: Any, given: tuple[Any, Any, Any], piece: Piece) -> Any:
-    shard = begun(template, piece.start) if known is None else copy.copy(known)
-    before = 0 if known is None else known._stream.n_seen
-    try:
-        shard.partial_fit(*_between(*given, piece))
-    except Exception:
-        if not piece.is_all:
-            begun(template, piece.place.first_id).partial_fit(*given)  # its error counts the rows of the partition
-        raise
-    check_count(shard, before + piece.stop - piece.start)
-    return compact(shard) if piece.ends else shard
-
-
-def _between(rows: Any, targets: Any, weights: Any, piece: Piece) -> tuple[Any, Any, Any]:
-    """Return the rows of a piece, and those of weight zero behind them; before them as well in the first piece."""
-    if piece.is_all:
-        return rows, targets, weights
-    n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    places = range(n) if weights is None else np.flatnonzero(weights > 0)
-    start, stop = piece.start - piece.place.first_id, piece.stop - piece.place.first_id
-    last = n if stop >= min(piece.place.n_ids, len(places)) else int(places[stop])
-    own = slice(int(places[start]) if start else 0, last)
-    taken = rows.iloc[own] if hasattr(rows, "iloc") else rows[own]
-    return taken, *(None if values is None else values[own] for values in (targets, weights))
-
-
-def begun(template: Any, first_id: int) -> Any:
+def learned(template: Any, batches: Iterable[tuple[Any, Any, Any]], place: Place) -> Any:
+    """Return a shard that has learned batches of rows, targets and weights, as many as were counted before."""
     shard = template._unfitted_copy()
-    shard.first_id = first_id
-    return shard
-
-
-def check_count(shard: Any, expected: int) -> None:
-    """Refuse rows that are not as many as were counted: ids of later partitions rest on it."""
-    found = shard._stream.n_seen
-    if found != expected:
-        raise ValueError(
-            f"{expected} rows were counted and {found} came: the data changed meanwhile, or class_weight is 0."
+    shard.first_id = place.first_id
+    for rows, targets, weights in batches:
+        shard.partial_fit(rows, targets, weights)
+    found = shard._next_id() - place.first_id
+    if found != place.n_ids:
+        raise CountError(
+            f"{place.n_ids} rows were counted and {found} came: the data changed meanwhile, or class_weight is 0."
         )
+    return _compact(shard)
 
 
 def in_columns(rows: Any, targets: Any, names: Any, target: Any) -> tuple[Any, Any]:
@@ -128,11 +83,7 @@ def in_columns(rows: Any, targets: Any, names: Any, target: Any) -> tuple[Any, A
         if target not in getattr(rows, "columns", ()):
             raise ValueError(f"column {target!r}, the target, is missing.")
         rows, targets = rows.drop(columns=[target]), rows[target]
-    return rows, _values(targets)
-
-
-def _values(values: Any) -> Any:
-    return None if values is None else np.asarray(values)
+    return rows, None if targets is None else np.asarray(targets)
 
 
 def merged(*shards: Any) -> Any:
@@ -140,10 +91,64 @@ def merged(*shards: Any) -> Any:
     result = copy.copy(shards[0])
     for shard in shards[1:]:
         result.merge(shard)
-    return compact(result)
+    return _compact(result)
 
 
-def compact(shard: Any) -> Any:
+def _compact(shard: Any) -> Any:
     if not shard._stream.ordered:
         shard._stream = shard._stream.compact()
     return shard
+
+
+# -- what the client does ----------------------------------------------------------------------------------------------
+
+
+def check_model(model: Any) -> None:
+    if not isinstance(model, OnlineEstimator):
+        raise TypeError(f"model must be an estimator of batch2online, got {type(model).__name__}.")
+
+
+def template_of(model: Any, seed: int, is_shard: bool = True) -> Any:
+    """Return an estimator without rows, from which workers create shards with this seed."""
+    template = model._unfitted_copy()
+    template.random_state, template._origin = seed, int(model.first_id) if is_shard else None
+    if model.__sklearn_is_fitted__():
+        template._shard_columns = model._fixed().columns
+    return _bounded(template)
+
+
+def _bounded(template: Any) -> Any:
+    """Return a template of clusters whose shards keep their coreset alone, and any other as it is."""
+    if isinstance(template, OnlineClustering):
+        template.history = "coreset"
+    elif isinstance(template, BatchToOnline) and isinstance(coreset := template._new_coreset(), Clustering):
+        template.coreset = coreset.bounded()
+    return template
+
+
+def further_template(model: Any) -> Any:
+    """Return the template of shards of further rows, to merge with a model."""
+    stream = model._stream
+    template = template_of(model, stream.sketch.settings.seed, stream.sketch.pilot == "none")
+    if stream.history is not None and isinstance(stream.sketch, ClusteringSketch):
+        raise ValueError(
+            'Clustering of further rows on a cluster needs history="coreset"; this model stores all of its rows. '
+            "Fit a model with that setting, or fit again to all rows."
+        )
+    return template
+
+
+def whole_shard(model: Any, template: Any) -> Any:
+    """Return a shard with the rows of a model."""
+    shard, stream = template._unfitted_copy(), model._stream
+    shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
+    shard._stream = stream.unordered(int(model.first_id)) if stream.sketch.pilot == "none" else stream
+    return shard
+
+
+def replace_state(model: Model, root: Any) -> Model:
+    """Install everything that was learned in a model, in one step."""
+    fresh: Any = model._unfitted_copy()
+    fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
+    fresh._stream = root._stream.whole().map(StreamState.without_scores)
+    return model._replace_state(fresh)

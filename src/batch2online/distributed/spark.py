@@ -1,36 +1,35 @@
-"""Learning from the rows of a Spark DataFrame: rows get ids, spans of ids become shards, shards merge in a tree.
+"""Learning from the rows of a Spark DataFrame: partitions become shards, shards merge in a tree.
 
-Two passes read the frame: the first counts the rows of each partition, the second numbers them and gathers the rows of
-each span in one task. What tasks return, a pickled shard or the text of an error, travels in Arrow columns.
+Two passes read the frame: the first counts the rows of each partition, so that they have ids; the second learns them.
+What tasks return, a pickled shard or the text of an error, travels in Arrow columns.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel, TaskContext
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # the name that Spark's documentation uses
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
-from batch2online.distributed import clusters
-from batch2online.distributed.models import Model, check_model, keeps_all_rows, replace_state, template_of, whole_shard
-from batch2online.distributed.shards import TOGETHER, PartitionError, begun, check_count, compact, merged
+from batch2online.distributed import shards
+from batch2online.distributed.shards import TOGETHER, CountError, Model, PartitionError, Place
 from batch2online.sampling import seed_from
-from batch2online.sketches import spans
 
-ID, SPAN = "_batch2online_id", "_batch2online_span"
 RESULT = "number long, result binary, error string"
-"""Columns of what tasks return: the number of a span or of a node of the tree, and a pickled object or an error."""
+"""Columns of what tasks return: the number of a partition or of a node of the tree, and a pickled shard or an error."""
+
+_FIRST_ROWS = 10_000
+"""Rows from which ``columns="auto"`` is inferred."""
 
 
 def fit(
@@ -43,9 +42,8 @@ def fit(
 ) -> Model:
     """Fit a model to the rows of a Spark DataFrame, and return it.
 
-    The result is that of :func:`batch2online.dask.fit` on the same rows: coreset and model are the same bits whatever
-    the number of executors, and those of ``model.fit`` on one machine if rows are in the same order.
-    ``docs/cluster.md`` has a table of all estimators. Rows are numbered partition by partition.
+    The result is that of :func:`batch2online.dask.fit` on the same rows. ``docs/cluster.md`` has a table of all
+    estimators. Rows are numbered partition by partition.
 
     Parameters
     ----------
@@ -59,12 +57,12 @@ def fit(
     columns : list of str, optional
         The columns to learn from. None means all others.
     """
-    check_model(model)
+    shards.check_model(model)
     rows = NumberedRows.of(df, Roles.of(df, target, columns, sample_weight), int(model.first_id))
-    template = template_of(model, seed_from(model.random_state))
+    template = shards.template_of(model, seed_from(model.random_state))
     if getattr(template, "columns", None) is not None:
-        template._shard_columns = _inferred_columns(template, rows)
-    return replace_state(model, _root(template, rows))
+        template._shard_columns = rows.inferred_columns(template)
+    return shards.replace_state(model, _root(template, rows))
 
 
 def partial_fit(
@@ -76,18 +74,12 @@ def partial_fit(
     sample_weight: str | None = None,
 ) -> Model:
     """Learn from further rows of a Spark DataFrame, and return the model; parameters are those of :func:`fit`."""
-    check_model(model)
+    shards.check_model(model)
     if not model.__sklearn_is_fitted__():
         return fit(model, df, target, columns=columns, sample_weight=sample_weight)
-    stream = model._stream
-    template = template_of(model, stream.sketch.settings.seed, stream.sketch.pilot == "none")
-    if stream.history is not None and keeps_all_rows(template):
-        raise ValueError(
-            'Clustering of further rows on Spark needs history="coreset"; this model stores all of its rows. '
-            "Fit a model with that setting, or fit again to all rows."
-        )
+    template = shards.further_template(model)
     rows = NumberedRows.of(df, Roles.of(df, target, columns, sample_weight), model._next_id())
-    return replace_state(model, whole_shard(model, template).merge(_root(template, rows)))
+    return shards.replace_state(model, shards.whole_shard(model, template).merge(_root(template, rows)))
 
 
 def predict(model: Any, df: DataFrame, *, method: str | None = None, column: str = "prediction") -> DataFrame:
@@ -163,79 +155,90 @@ class Roles:
     def all(self) -> list[str]:
         return [*self.inputs, *(name for name in (self.target, self.weight) if name is not None)]
 
-    def weighted(self, table: pa.Table) -> pa.Table:
+    def weighted(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
         """Return the rows whose weight is not zero: those that get ids. Weights that are missing or negative stay, to
         be refused where they are learned.
         """
         if self.weight is None:
-            return table
-        return table.filter(pc.fill_null(pc.not_equal(table[self.weight], 0), True))
+            return rows
+        return rows.filter(pc.fill_null(pc.not_equal(rows[self.weight], 0), True))
 
-    def given(self, table: pa.Table) -> tuple[Any, Any, Any]:
+    def given(self, rows: pa.Table | pa.RecordBatch) -> tuple[Any, Any, Any]:
         """Return inputs, targets and weights in the form that ``partial_fit`` takes."""
+        rows = self.weighted(rows)
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         targets, weights = (None if name is None else table[name].to_numpy() for name in (self.target, self.weight))
         return table.select(self.inputs), targets, weights
 
 
 @dataclass(frozen=True)
 class NumberedRows:
-    """A frame whose rows have ids and the numbers of their spans, which count from 0."""
+    """A frame, and the place of each of its partitions that has rows."""
 
     frame: DataFrame
     roles: Roles
-    ids: tuple[int, int]
+    places: dict[int, Place]
 
     @classmethod
     def of(cls, df: DataFrame, roles: Roles, first_id: int) -> NumberedRows:
         """Count the rows of each partition, and number them from ``first_id`` on."""
         frame = df.select(roles.all)
-        counts = dict(map(tuple, frame.mapInArrow(_counter(roles), "number int, rows long").collect()))
-        partitions = range(max(counts, default=-1) + 1)
-        starts = list(accumulate((counts.get(number, 0) for number in partitions), initial=first_id))
+        counts = sorted(map(tuple, frame.mapInArrow(_counter(roles), "number int, rows long").collect()))
+        starts = list(accumulate((n for _, n in counts), initial=first_id))
         if starts[-1] == first_id:
             raise PartitionError("There are no rows: the frame is empty, or all weights are zero.")
-        schema = _with_fields(frame, (ID, LongType()), (SPAN, LongType()))
-        return cls(frame.mapInArrow(_numbering(roles, starts), schema), roles, (first_id, starts[-1]))
+        places = {
+            number: Place(number, start - first_id, start, n)
+            for (number, n), start in zip(counts, starts, strict=False)
+            if n
+        }
+        return cls(frame, roles, places)
 
-    @property
-    def ranges(self) -> list[tuple[int, int]]:
-        """The first id of each span of these rows, and the one after its last."""
-        start, stop = self.ids
-        inner = range((start // spans.SPAN_IDS + 1) * spans.SPAN_IDS, stop, spans.SPAN_IDS)
-        return list(pairwise([start, *inner, stop]))
+    def inferred_columns(self, template: Any) -> Any:
+        """Return how columns of strings and dates are encoded, as inferred from the first rows."""
+        given = self.roles.given(self.frame.limit(_FIRST_ROWS).toArrow())
+        try:
+            shard = shards.learned(template, [given], Place(0, 0, int(template.first_id), given[0].num_rows))
+        except ValueError as error:
+            raise PartitionError(f"The first rows: {error}") from error
+        return shard._with_final_columns().columns
 
-    def first_span(self) -> NumberedRows:
-        """Return the rows of the first span alone."""
-        return NumberedRows(self.frame.filter(F.col(SPAN) == 0), self.roles, self.ranges[0])
+    def learned(self, template: Any) -> DataFrame:
+        """Return the shard of each partition, or its error: Spark would run a task that fails again."""
+        roles, places = self.roles, self.places
 
-    def each_span(self, work: Callable[[pa.Table, int, int], Any]) -> DataFrame:
-        """Return what work on the rows of each span gives, whose ids are a range."""
-        return _results(self.frame, F.col(SPAN), _in_order(work, self.ranges))
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            number = _partition()
+            given = (own for own in map(roles.given, batches) if own[0].num_rows)
+            place = places.get(number, Place(number, 0, 0, 0))
+            if place.n_ids or any(True for _ in given):
+                yield _result(number, lambda: _shard(template, given, place))
+
+        return self.frame.mapInArrow(run, RESULT)
+
+
+def _shard(template: Any, given: Iterator[tuple[Any, Any, Any]], place: Place) -> Any:
+    try:
+        return shards.learned(template, given, place)
+    except CountError as error:
+        raise _changed() from error
+    except Exception as error:
+        raise PartitionError(f"Rows with ids from {place.first_id:,} on: {error}") from error
+
+
+def _changed() -> PartitionError:
+    return PartitionError(
+        "The frame gave other rows when it was read again: persist it, or write it to a file, then fit."
+    )
 
 
 def _counter(roles: Roles) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        n = sum(len(roles.weighted(pa.Table.from_batches([batch]))) for batch in batches)
+        n = sum(len(roles.weighted(batch)) for batch in batches)
         numbers = pa.array([_partition()], pa.int32())
         yield pa.RecordBatch.from_arrays([numbers, pa.array([n], pa.int64())], ["number", "rows"])
 
     return counted
-
-
-def _numbering(roles: Roles, starts: list[int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    size, first = spans.SPAN_IDS, starts[0] // spans.SPAN_IDS
-
-    def numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        number = _partition()
-        start = starts[min(number, len(starts) - 1)]
-        for batch in batches:
-            table = roles.weighted(pa.Table.from_batches([batch]))
-            ids = np.arange(start, start + len(table))
-            start += len(table)
-            table = table.append_column(ID, pa.array(ids)).append_column(SPAN, pa.array(ids // size - first))
-            yield from table.to_batches()
-
-    return numbered
 
 
 def _partition() -> int:
@@ -244,87 +247,18 @@ def _partition() -> int:
     return int(context.partitionId())
 
 
-def _in_order(
-    work: Callable[[pa.Table, int, int], Any], ranges: list[tuple[int, int]]
-) -> Callable[[int, pa.Table], Any]:
-    """Return work on the rows of a span in the order of their ids, after a check that all of them are there."""
-
-    def run(span: int, table: pa.Table) -> Any:
-        start, stop = ranges[span]
-        table = table.sort_by(ID)
-        if not np.array_equal(table[ID].to_numpy(), np.arange(start, stop)):
-            raise PartitionError(
-                "The frame gave other rows when it was read again: persist it, or write it to a file, then fit."
-            )
-        try:
-            return work(table, start, stop)
-        except Exception as error:
-            raise PartitionError(f"Rows with ids from {start:,} on: {error}") from error
-
-    return run
-
-
-# -- results of tasks --------------------------------------------------------------------------------------------------
-
-
-def _results(frame: DataFrame, key: Any, work: Callable[[int, pa.Table], Any]) -> DataFrame:
-    """Return what work on each group of rows gives. Errors are results too, so that Spark does not try again."""
-
-    def run(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
-        number = key[0].as_py()
-        try:
-            result, error = pickle.dumps(work(number, table), protocol=5), None
-        except Exception as caught:
-            result, error = None, str(caught)
-        columns = pa.array([number], pa.int64()), pa.array([result], pa.binary()), pa.array([error], pa.string())
-        return pa.table(list(columns), ["number", "result", "error"])
-
-    return frame.groupBy(key.alias("_batch2online_key")).applyInArrow(run, RESULT)
-
-
-def _loaded(results: DataFrame) -> list[Any]:
-    """Return the objects of all tasks, by number; raise the first error."""
-    rows = sorted(results.collect(), key=lambda row: row.number)
-    for row in rows:
-        if row.error is not None:
-            raise PartitionError(row.error)
-    return [pickle.loads(row.result) for row in rows]  # our own tasks have written these
-
-
-# -- models ------------------------------------------------------------------------------------------------------------
-
-
-def _learned(template: Any, roles: Roles) -> Callable[[pa.Table, int, int], Any]:
-    """Return the work that makes a shard of the rows of a span."""
-
-    def learned(table: pa.Table, start: int, stop: int) -> Any:
-        shard = begun(template, start).partial_fit(*roles.given(table))
-        check_count(shard, stop - start)
-        return compact(shard)
-
-    return learned
-
-
-def _inferred_columns(template: Any, rows: NumberedRows) -> Any:
-    """Return how columns of strings and dates are encoded, as inferred from the first span, for ``columns="auto"``."""
-    (shard,) = _loaded(rows.first_span().each_span(_learned(template, rows.roles)))
-    return shard._with_final_columns().columns
+# -- the tree of shards ------------------------------------------------------------------------------------------------
 
 
 def _root(template: Any, rows: NumberedRows) -> Any:
     """Return one estimator of all rows."""
-    if keeps_all_rows(template):
-        with _rounds(template, rows) as rounds:
-            return rounds.fitted()
-    results, n = rows.each_span(_learned(template, rows.roles)), len(rows.ranges)
+    results, n = rows.learned(template), max(rows.places) + 1
     while n > TOGETHER:
         results, n = _merged(results), -(-n // TOGETHER)
-    return _joined(_loaded(results))
-
-
-def _joined(shards: list[Any]) -> Any:
-    root = merged(*shards)
-    if len(shards) == 1 and root._stream.ordered:
+    root = shards.merged(*_loaded(results))
+    if root._stream.n_seen != sum(place.n_ids for place in rows.places.values()):
+        raise _changed()
+    if len(rows.places) == 1 and root._stream.ordered:
         root._stream = root._stream.refit("merged")
     return root
 
@@ -332,35 +266,35 @@ def _joined(shards: list[Any]) -> Any:
 def _merged(results: DataFrame) -> DataFrame:
     """Return the results in groups, merged in the order of their numbers."""
 
-    def run(_: int, table: pa.Table) -> Any:
-        for error in table["error"].to_pylist():
-            if error is not None:
-                raise PartitionError(error)
-        return merged(*map(pickle.loads, table.sort_by("number")["result"].to_pylist()))
+    def run(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
+        rows = table.sort_by("number")
+        errors = [error for error in rows["error"].to_pylist() if error is not None]
 
-    return _results(results, F.floor(F.col("number") / TOGETHER), run)
+        def work() -> Any:
+            if errors:
+                raise PartitionError(errors[0])
+            return shards.merged(*map(pickle.loads, rows["result"].to_pylist()))
+
+        return pa.Table.from_batches([_result(key[0].as_py(), work)])
+
+    key = F.floor(F.col("number") / TOGETHER).alias("_batch2online_key")
+    return results.groupBy(key).applyInArrow(run, RESULT)
 
 
-@contextmanager
-def _rounds(template: Any, rows: NumberedRows) -> Iterator[clusters.Rounds]:
-    """Yield the rounds of clustering over rows that stay in the memory of the executors."""
-    learn, last_id = _learned(template, rows.roles), rows.ids[1] - 1
-
-    def entered(table: pa.Table, start: int, stop: int) -> Any:
-        shard = learn(table, start, stop)
-        shell = clusters.shell_of([shard])
-        return clusters.entered([clusters.cut(shard, start, stop)], shell, last_id), shell
-
-    results = rows.each_span(entered).persist(StorageLevel.MEMORY_AND_DISK)
+def _result(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
+    """Return what work gives as a row, or its error."""
     try:
-        for failed in results.filter("error is not null").orderBy("number").take(1):
-            raise PartitionError(failed.error)
+        result, error = pickle.dumps(work(), protocol=5), None
+    except Exception as caught:
+        result, error = None, str(caught)
+    columns = pa.array([number], pa.int64()), pa.array([result], pa.binary()), pa.array([error], pa.string())
+    return pa.RecordBatch.from_arrays(list(columns), ["number", "result", "error"])
 
-        def each(work: Any, *arguments: Any) -> tuple[Any, ...]:
-            done = results.rdd.map(lambda row: (row.number, work(pickle.loads(row.result)[0], *arguments))).collect()
-            return tuple(result for _, result in sorted(done, key=lambda one: one[0]))
 
-        shell = results.filter("number = 0").rdd.map(lambda row: pickle.loads(row.result)[1]).first()
-        yield clusters.Rounds(shell, each, rows.ids)
-    finally:
-        results.unpersist()
+def _loaded(results: DataFrame) -> list[Any]:
+    """Return the shards of all tasks, by number; raise the first error."""
+    rows = sorted(results.collect(), key=lambda row: row.number)
+    for row in rows:
+        if row.error is not None:
+            raise PartitionError(row.error)
+    return [pickle.loads(row.result) for row in rows]  # our own tasks have written these

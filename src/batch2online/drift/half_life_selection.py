@@ -243,15 +243,6 @@ class HalfLifeSelection:
         to_decision = ROWS_PER_DECISION - self.current.n_learned % ROWS_PER_DECISION
         return min(to_decision, *(state.rows_to_cut() for state in self.states))
 
-    def rows_to_cut_after(self, n_rows: int) -> float:
-        """Return the same after a segment of so many rows, at least."""
-        to_decision = ROWS_PER_DECISION - (self.current.n_learned + n_rows) % ROWS_PER_DECISION
-        return min(to_decision, *(state.rows_to_cut_after(n_rows) for state in self.states))
-
-    def keeps_model_for(self, n_rows: int) -> bool:
-        """Return whether the model is surely the same after a segment of so many rows."""
-        return n_rows < self.rows_to_cut() and self.current.has_model
-
     def snapshot(self, history: History | None) -> Snapshot:
         """Return what a problem reads of the current state."""
         return self.current.snapshot(history)

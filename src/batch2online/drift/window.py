@@ -161,14 +161,6 @@ class SlidingWindow:
         """Return how many rows may come before the next check."""
         return self.current.rows_to_cut()
 
-    def rows_to_cut_after(self, n_rows: int) -> float:
-        """Return the same after a segment of so many rows, at least."""
-        return self.current.rows_to_cut_after(n_rows)
-
-    def keeps_model_for(self, n_rows: int) -> bool:
-        """Return whether the model is surely the same after a segment of so many rows."""
-        return self.current.keeps_model_for(n_rows)
-
     @property
     def _history(self) -> History | None:
         return self.window.history(self.current.sketch.settings.block) if self.keeps_history else None
@@ -186,7 +178,7 @@ class SlidingWindow:
         window = self.window.after(rows, losses if all_ones(rows.weights) else losses * rows.weights)
         new = replace(self, current=learn(state, rows, scores), window=window)
         if new.rows_to_cut() == 0:
-            new = new._slid() if state.pending is None else new
+            new = new._slid()
             state, events = check(new.current, new._history)
             new = replace(new, current=state)
         return new, StepInfo(scores, events)

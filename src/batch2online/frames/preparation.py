@@ -30,7 +30,8 @@ Table = dict[str, FloatArray]
 """Columns by name: numbers, NaN for missing values, hashes of strings."""
 
 _BLOCK = 64
-_INDEX_NAME = re.compile(r"(|Unnamed: \d+(\.\d+)?|__index_level_\d+__|index|rownames|level_0)( \(\d+\))?")
+_UNNAMED = re.compile(r"(|Unnamed: \d+(\.\d+)?|__index_level_\d+__)( \(\d+\))?")
+_INDEX_NAME = re.compile(r"(index|rownames|level_0)( \(\d+\))?")
 
 
 def _month(days: FloatArray) -> FloatArray:
@@ -265,18 +266,31 @@ def _moments(table: Table, columns: Sequence[str], derived: dict[str, list[str]]
 
 
 def index_columns(table: Table, kinds: Mapping[str, str]) -> list[str]:
-    """Return columns that only index the rows, as pandas and R write them: unnamed, or called index, 0, 1, 2, ..."""
+    """Return columns that only index the rows, as pandas and R write them.
+
+    They have no name, and no values, names of rows or different integers in any order; or they are called index, and
+    count the rows from 0 or 1.
+    """
     found = []
-    for name in filter(_INDEX_NAME.fullmatch, kinds):
-        values = table[name]
-        if re.fullmatch(r"(Unnamed.*)?", name) and np.isnan(values).all():
-            found.append(name)  # a separator at the end of each line
-        elif kinds[name] == ColumnType.NUMBER and len(values):
-            if np.isin(values[0], (0.0, 1.0)) and np.array_equal(values, values[0] + np.arange(len(values))):
+    for name in kinds:
+        values, is_number = table[name], kinds[name] == ColumnType.NUMBER
+        if _UNNAMED.fullmatch(name):
+            is_empty = bool(np.isnan(values).all())  # a separator at the end of each line
+            is_name = name == "" and kinds[name] == ColumnType.STRING
+            if is_empty or is_name or (is_number and _are_different_integers(values)):
                 found.append(name)
-        elif name == "" and kinds[name] == ColumnType.STRING:
-            found.append(name)  # names of rows
+        elif _INDEX_NAME.fullmatch(name) and is_number and _counts_rows(values):
+            found.append(name)
     return found
+
+
+def _counts_rows(values: FloatArray) -> bool:
+    """Whether values ascend by one from 0 or 1."""
+    return any(np.array_equal(values, np.arange(start, start + len(values))) for start in (0, 1)) and len(values) > 0
+
+
+def _are_different_integers(values: FloatArray) -> bool:
+    return bool((values % 1 == 0).all()) and len(np.unique(values)) == len(values)
 
 
 def identifiers(table: Table, columns: Sequence[str], most: int) -> list[str]:

@@ -11,17 +11,15 @@ with at most ``1 + log_growth(n / s_0)`` models, where s(t) is the last refresh 
 """
 
 from batch2online.refresh.measured import Measured
-from batch2online.refresh.policy import Adaptive, Budget, Every, EveryStep, Geometric, Lazy, OnChange, Policy
+from batch2online.refresh.policy import Adaptive, Every, EveryStep, Geometric, OnChange, Policy
 from batch2online.theory.bounds import Guarantee
 
 __all__ = [
     "Adaptive",
-    "Budget",
     "Every",
     "EveryStep",
     "Geometric",
     "Guarantee",
-    "Lazy",
     "Measured",
     "OnChange",
     "Policy",

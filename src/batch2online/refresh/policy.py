@@ -136,7 +136,7 @@ class Policy:
         """
         start = self.decided_start()
         if warm_starts:
-            additive = bounds.lazy_regret(sensitivity, n, start, self.growth, tolerance=0.0, rows=self.rows)
+            additive = bounds.warm_start_regret(sensitivity, n, start, self.growth, rows=self.rows)
         else:
             additive = bounds.geometric_regret(sensitivity, n, start, self.growth, rows=self.rows)
         return Guarantee(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth, self.rows))
@@ -238,85 +238,6 @@ class Geometric(Policy):
 
 @storable
 @dataclass(frozen=True)
-class Budget(Policy):
-    """Refit like :class:`Geometric`, with at most ``changes`` changes between the first model and ``horizon`` rows.
-
-    >>> policy = Budget(changes=20, horizon=1_000_000, start=100)
-    >>> round(policy.growth, 3)
-    1.585
-    """
-
-    changes: int
-    horizon: int
-    start: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("changes", "horizon"):
-            if not is_count(getattr(self, name)):
-                raise ValueError(f"{name} must be a positive integer, got {getattr(self, name)!r}.")
-
-    def starting_at(self, default: int) -> Self:
-        policy = super().starting_at(default)
-        if policy.start is not None and policy.start >= self.horizon:
-            raise ValueError(f"horizon must exceed the first refresh, at {policy.start} rows, got {self.horizon}.")
-        return policy
-
-    @property
-    def growth(self) -> float:  # type: ignore[override]
-        return float(max(1.0, self.horizon / (self.start or 1)) ** (1 / self.changes))
-
-
-@storable
-@dataclass(frozen=True)
-class Lazy(Policy):
-    """Check at the row counts of :class:`Geometric`, but keep the current model while its cost is within a tolerance.
-
-    The current model is kept while it costs at most f times the new one, with f drawn for each check log-uniformly
-    between ``1 + tolerance / 2`` and ``1 + tolerance``: with a fixed threshold single points would decide, a random one
-    keeps the average sensitivity low. The guarantee is weaker than that of :class:`Geometric`: the factor is
-    ``(1 + tolerance)(1 + epsilon)``, and since a kept model depends on the order of rows, sensitivities are doubled,
-    add up over all checks so far, and every check adds ``8 / w`` of its own,
-    ``w = ln((1 + tolerance) / (1 + tolerance / 2))``: Theorem 4 of ``docs/proofs.md``, ``theory.lazy_regret``. Where
-    costs are measured on the coreset, their error is a further factor.
-
-    >>> 1.01 <= Lazy(tolerance=0.02).cost_tolerance(seed=0, n=1000) <= 1.02
-    True
-    """
-
-    needs_coupling: ClassVar[bool] = True
-    growth: float = 1.1
-    tolerance: float = 0.05
-    start: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_growth(self.growth)
-        if not 0 < self.tolerance < math.inf:
-            raise ValueError(f"tolerance must be a finite number above 0, got {self.tolerance!r}.")
-
-    def cost_tolerance(self, seed: int, n: int, noise: float = 0.0) -> float:
-        u = _uniform(seed, n)
-        return float((1 + self.tolerance / 2) ** (1 - u) * (1 + self.tolerance) ** u)
-
-    def guarantee(
-        self,
-        sensitivity: SensitivityBound,
-        n: int,
-        epsilon: float,
-        *,
-        warm_starts: bool = False,
-        degrees_of_freedom: float = 1.0,
-    ) -> Guarantee:
-        """Return the guarantee of Theorem 4: a kept model depends on the order of rows, whatever the solver."""
-        start = self.decided_start()
-        additive = bounds.lazy_regret(sensitivity, n, start, self.growth, self.tolerance)
-        models = bounds.geometric_models(n, start, self.growth)
-        return Guarantee((1 + epsilon) * (1 + self.tolerance), additive, models)
-
-
-@storable
-@dataclass(frozen=True)
 class Adaptive(Policy):
     r"""Check often, and keep the current model while chance alone can explain that the new one costs less.
 
@@ -324,8 +245,7 @@ class Adaptive(Policy):
     :math:`a_n = \max(\mathrm{floor}, \kappa p / n)` times a factor drawn for each check log-uniformly between 1/2 and
     1. A model fitted to s rows costs about :math:`1 + p (1/s - 1/n)` times the new one if the rows are alike, so calm
     streams see a change about whenever the rows have multiplied by 1 + kappa, or by less: a change of the data is
-    answered at the next check. The tolerances sum to :math:`O(\kappa p \ln n)` times the mean loss of a row, those of
-    :class:`Lazy` to a share of the whole loss.
+    answered at the next check. The tolerances sum to :math:`O(\kappa p \ln n)` times the mean loss of a row.
 
     Refits whenever rows have multiplied by 1 + k lose :math:`p\,k / \ln(1 + k)` mean losses for each unit of
     :math:`\ln n`. If a change is worth a share c of the loss so far, the sum of both is least near

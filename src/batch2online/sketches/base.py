@@ -286,17 +286,6 @@ class Sketch(ABC):
         """
         return self
 
-    def hands_over(self, has_new_model: bool) -> bool:
-        """Return whether :meth:`continued` needs this sketch, of a check in the background, at a later row."""
-        return False
-
-    def continued(self, earlier: Self) -> Self | None:
-        """Return the sketch with what ``earlier``, a sketch of its first rows, has computed for a refit since.
-
-        None if that cannot be continued: the sketch is then told of the model of the refit, see :meth:`with_model`.
-        """
-        return None
-
     def with_size(self, size: float) -> Self:
         """Return a sketch whose coreset has this expected size, at most the present one once a row was dropped."""
         return self

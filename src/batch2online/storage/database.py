@@ -84,8 +84,8 @@ class Database:
     def __init__(self, path: Path, use: str) -> None:
         self.path, self._owner, self.is_open = path, os.getpid(), True
         self.meta: dict[str, Any] = {}
-        self.segment_keys: dict[int, tuple[int, int, int]] = {}
-        """First id, last id and rows of the segments that a history in memory has in the table."""
+        self.segments: dict[int, Any] = {}
+        """The segments of a history in memory that are in the table, by their number there."""
         is_new = use in ("copy", "scratch")
         with typed(f"cannot open {path}"):
             self._connection = _connected(path, use)
@@ -190,7 +190,7 @@ class Database:
                 self._write_meta(self.meta)
                 self._connection.execute("COMMIT")
         except BaseException:
-            self.meta, self.segment_keys = before, {}
+            self.meta, self.segments = before, {}
             with suppress(sqlite3.Error, StoreError):  # SQLite may have undone, or done, all of it by now
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -204,7 +204,7 @@ class Database:
                 act()
                 self._connection.execute("RELEASE inside")
         except BaseException:
-            self.meta, self.segment_keys = before, {}
+            self.meta, self.segments = before, {}
             with suppress(sqlite3.Error):  # without one, SQLite has undone the whole transaction, or nothing yet
                 self._connection.execute("ROLLBACK TO inside")
                 self._connection.execute("RELEASE inside")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from batch2online.history import History, HistoryPlace
-from batch2online.rows import Rows
 from batch2online.schema import check_instance, check_parts
 from batch2online.storage.atomic import replaced
 from batch2online.storage.database import MAGIC, Database
@@ -70,19 +69,18 @@ def _written(database: Database, history: History) -> HistoryPlace:
 
 
 def _write_segments(database: Database, history: History) -> None:
-    """Write the segments of a history in memory that differ from those in the table."""
-    keys = database.segment_keys
+    """Write the segments of a history in memory that are not in the table.
+
+    Segments never change, so one that is there is the same object. Ids do not tell: rows that are encoded again keep
+    theirs.
+    """
+    known = database.segments
     for number, rows in enumerate(history):
-        if keys.get(number) != _key(rows):
+        if known.get(number) is not rows:
             put(database, number, rows)
-            keys[number] = _key(rows)
-    for number in range(history.n_segments, len(keys)):
-        del keys[number]
-
-
-def _key(rows: Rows) -> tuple[int, int, int]:
-    """Return the key of a segment: rows of one model with the same ids are the same rows."""
-    return int(rows.ids[0]), int(rows.ids[-1]), len(rows)
+            known[number] = rows
+    for number in range(history.n_segments, len(known)):
+        del known[number]
 
 
 def _digest(part: int, content: bytes) -> bytes:
@@ -150,11 +148,10 @@ def _history(database: Database, place: HistoryPlace, home: Any) -> History:
     if len(history) != place.rows or database.meta.get("history") != [place.branch, place.segments]:
         raise StoreCorrupted(f"{database.path} has lost rows: {len(history)} of {place.rows} are there.")
     if place.is_in_memory:
-        segments = list(history)
-        database.segment_keys = {number: _key(rows) for number, rows in enumerate(segments)}
-        return History.from_fields(
-            {"block": place.block, "width": place.width, "n_targets": place.n_targets, "segments": segments}
-        )
+        fields = {"block": place.block, "width": place.width, "n_targets": place.n_targets}
+        in_memory = History.from_fields(fields | {"segments": list(history)})
+        database.segments = dict(enumerate(in_memory))
+        return in_memory
     return history if home is None else history.moved_to(home())
 
 

@@ -85,14 +85,6 @@ def general_sensitivity(n: int, constant: float, total: float, largest_total: fl
     return min(1.0, constant * total / n * (1 + largest_total * reaction(epsilon)))
 
 
-def online_lewis_sensitivity(n: int, constant: float, total: float, weights: float, epsilon: float) -> float:
-    """(c S (1 + 2 K W) + 2 W) / n: online Lewis weights for p up to 2, which sum to W; scores sum to S (Lemma 13).
-
-    W depends on the order of the rows; it is about the number of columns times the logarithm of the blocks.
-    """
-    return min(1.0, (constant * total * (1 + 2 * reaction(epsilon) * weights) + 2 * weights) / n)
-
-
 def running_minimum_sensitivity(n: int, constant: float, total: float, epsilon: float, checks: float) -> float:
     """((1 + 2K) c S + 2 S J) / n: leverage scores, each row by its least ``c(t) * score`` over J checks (Lemma 12).
 
@@ -158,31 +150,21 @@ def geometric_regret(
     return loss_bound * (min(start, n) + lost)
 
 
-def lazy_regret(
-    sensitivity: SensitivityBound,
-    n: int,
-    start: int,
-    growth: float,
-    tolerance: float,
-    loss_bound: float = 1.0,
-    rows: int = 1,
+def warm_start_regret(
+    sensitivity: SensitivityBound, n: int, start: int, growth: float, loss_bound: float = 1.0, rows: int = 1
 ) -> float:
-    """L (s_0 + sum_t min(1, sum_{j: s_j <= s(t)} (2 s_j beta(s_j) + 8 / w) / s(t))): what ``Lazy`` may lose.
+    """L (s_0 + sum_t min(1, sum_{j: s_j <= s(t)} 2 s_j beta(s_j) / s(t))): what a solver that starts from the current
+    model may lose, at the times of ``Geometric``.
 
-    w = ln((1 + tolerance) / (1 + tolerance / 2)). A model that is kept remembers the order of rows, so the sensitivity
-    of every refresh so far counts at each row, and so does the chance that a single row decides whether a model is
-    kept. The loss is relative to (1 + tolerance)(1 + epsilon) OPT. With ``tolerance=0`` no such decision is made: what
-    a solver may lose that starts from the current model, at the times of ``Geometric``; and what ``Lazy`` may lose
-    where costs are measured on the coreset, so that decisions change only with it.
+    Such a model depends on the order of rows, so the sensitivity of every refresh so far counts at each row.
 
-    >>> round(lazy_regret(lambda n: 3 / n, n=1_000, start=100, growth=3.0, tolerance=0.0), 1)
+    >>> round(warm_start_regret(lambda n: 3 / n, n=1_000, start=100, growth=3.0), 1)
     138.0
     """
-    decision = 8 / math.log((1 + tolerance) / (1 + tolerance / 2)) if tolerance else 0.0
     times = [*refresh_times(n, start, growth, rows), n]
     total, remembered = float(min(start, n)), 0.0
     for at, stop in pairwise(times):
-        remembered += 2 * at * sensitivity(at) + decision
+        remembered += 2 * at * sensitivity(at)
         total += (stop - at) * min(1.0, remembered / at)
     return loss_bound * total
 

@@ -33,7 +33,7 @@ class Certificate:
     loss_bound_is_given : bool
         Whether L was given; otherwise it is the largest loss on the coreset under the current model.
     factor : float
-        Factor of the optimum: 1 + epsilon (1 for exact least squares), 1 + tolerance for ``Lazy``, and where costs are
+        Factor of the optimum: 1 + epsilon (1 for exact least squares), and where costs are
         measured on the coreset that of its error epsilon: (1 + epsilon) / (1 - epsilon) for costs
         that are compared, 1 / (1 - epsilon) for an optimum.
     optimum : float
@@ -127,7 +127,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     >>> promise.is_vacuous, promise.holds
     (True, True)
     """
-    engine = model._view()
+    engine = model.stream_.view()
     given = engine.problem.loss_bound if loss_bound is None else loss_bound
     largest = _largest_loss(engine)
     bound = float(largest if given is None else given)
@@ -168,7 +168,6 @@ def _gaps(engine: Stream) -> list[str]:
         and bool(data.sketch.settings.shape[1])
         and engine.problem.stability(data) is None,
         "when to solve depends on losses that were measured": policy.measures_benefit,
-        "models become current later than the theorems assume": engine.current.background,
         "older rows count less": engine.learner.within is not None,
         "rows have weights other than one": not data.totals.all_weigh_one,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),

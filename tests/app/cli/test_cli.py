@@ -159,7 +159,10 @@ USAGE = {
         ["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "every:0"],
         "rows",
     ),
-    "bad growth": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "lazy:0.5"], "growth"),
+    "bad growth": (
+        ["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "geometric:0.5"],
+        "growth",
+    ),
     "unknown command": (["fly"], "No such command"),
     "no model": (["show", "nothing"], "nothing is neither a model"),
     "too many": (

@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from batch2online.frames.columns import ColumnType
 from processes import COMMAND, run_to_end
 
 pytest.importorskip("click", reason="needs the extra cli")
 pytest.importorskip("pyarrow", reason="needs the extra cli")
+
+from batch2online.app.inputs import DataError, Layout, open_sources, paths_of
 
 
 def regression(*files):
@@ -17,7 +20,7 @@ def regression(*files):
     return code, json.loads(out) if code == 0 else error
 
 
-@pytest.mark.parametrize("kept", [pytest.param(True, marks=pytest.mark.xfail(reason="d75: they are features")), False])
+@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_row_numbers_of_a_shuffled_frame_are_no_feature(tmp_path, kind, kept):
     """The target grows with the row number, and depends on nothing else; to refuse the column is as good."""
@@ -31,7 +34,6 @@ def test_row_numbers_of_a_shuffled_frame_are_no_feature(tmp_path, kind, kept):
 
 
 @pytest.mark.parametrize("files", ["t", "t/**/*.parquet"])
-@pytest.mark.xfail(reason="d77: the folder is refused, and columns of a pattern's partitions are dropped")
 def test_columns_of_partitions_are_learned(tmp_path, files):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.normal(size=600), "month": rng.integers(1, 7, 600)})
@@ -40,3 +42,21 @@ def test_columns_of_partitions_are_learned(tmp_path, files):
     code, result = regression(tmp_path / files)
     assert code == 0, result
     assert any(name.startswith("month") for name in result["inputs"])
+
+
+def test_values_in_names_of_folders_are_numbers_dates_or_strings(tmp_path):
+    for number, (day, shop) in enumerate([("2024-01-01", "a"), ("2024-01-02", "__HIVE_DEFAULT_PARTITION__")]):
+        folder = tmp_path / f"day={day}" / f"shop={shop}" / f"n={number}"
+        folder.mkdir(parents=True)
+        (folder / "rows.csv").write_text("x\n1\n2\n")
+        (folder / "_SUCCESS").write_text("")
+    source = open_sources(paths_of([str(tmp_path)]), Layout())
+    assert source.kinds == {"x": "number", "day": "time", "shop": "string", "n": "number"}
+    rows = [row for batch in source.batches(["day", "shop", "x", "n"]) for row in batch.table.to_pylist()]
+    expected = [(19_723.0, "a", 0.0)] * 2 + [(19_724.0, None, 1.0)] * 2
+    assert [(row["day"], row["shop"], row["n"]) for row in rows] == expected
+    known = open_sources(paths_of([str(tmp_path)]), Layout(kinds={"n": ColumnType.STRING}))
+    assert [batch.table.column("n")[0].as_py() for batch in known.batches(["n"])] == ["0", "1"]
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(DataError, match="nothing is an empty folder"):
+        paths_of([str(tmp_path / "nothing")])

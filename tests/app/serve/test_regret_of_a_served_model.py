@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from app.serve import test_service as service
 from batch2online import Durable, OnlineRegression
 
-ROWS, SETTINGS = service.ROWS, service.REGRESSION | {"keep_history": True, "background": False}
+ROWS, SETTINGS = service.ROWS, service.REGRESSION | {"keep_history": True}
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_regret_after_as_many_rows_are_forgotten_as_learned(client):
 
 
 def test_alarm_and_coreset_are_those_of_the_model(client):
-    rows, settings = sorted(ROWS, key=lambda row: row["y"]), {"coreset_size": 60, "background": False}
+    rows, settings = sorted(ROWS, key=lambda row: row["y"]), {"coreset_size": 60}
     assert client.put("/models/price", json=service.REGRESSION | settings).status_code == 409  # it has others
     assert client.put("/models/an-alarm", json=service.REGRESSION | settings).status_code == 201
     model = OnlineRegression(coreset_size=60, random_state=0)
@@ -161,7 +161,7 @@ def test_pending_calls_and_durations_are_those_of_the_clients(client, monkeypatc
     """A fit that lasts holds up the calls after it, of which one fails."""
     go, fit, durations = threading.Event(), Ridge.fit, []
     monkeypatch.setattr(Ridge, "fit", lambda *given, **named: go.wait(120) and fit(*given, **named))
-    settings = {"estimator": "sklearn.linear_model.Ridge", "background": False}
+    settings = {"estimator": "sklearn.linear_model.Ridge"}
     assert client.put("/models/held", json=service.REGRESSION | settings).status_code == 201
 
     def post(rows):

@@ -62,7 +62,7 @@ def detail(response, status):
 
 def test_predictions_are_those_of_the_library(learned):
     found = learned.post("/models/price/predict", json=[{"a": 1, "b": 0, "c": 2}, {"c": 1, "a": 0, "b": 1, "y": 7}])
-    model = OnlineRegression(random_state=0, background=True).partial_fit(X, Y)
+    model = OnlineRegression(random_state=0).partial_fit(X, Y)
     np.testing.assert_allclose(found.json()["predictions"], model.predict([[1, 0, 2], [0, 1, 1]]), rtol=1e-9)
     about = learned.get("/models/price").json()
     assert (about["n_seen"], about["task"], about["n_changes"]) == (1_000, "regression", model.n_changes_)
@@ -136,7 +136,7 @@ def test_changes_regret_coreset_and_report(learned):
     assert changes
     assert all(change["reason"] and 0 < change["at"] <= 1_000 for change in changes)
     assert learned.get(f"/models/price/changes?since={changes[-1]['at']}").json() == {"changes": []}
-    ratio = OnlineRegression(random_state=0, background=True).partial_fit(X, Y).regret_.ratio
+    ratio = OnlineRegression(random_state=0).partial_fit(X, Y).regret_.ratio
     assert learned.get("/models/price/regret").json()["ratio"] == pytest.approx(ratio)
     coreset = learned.get("/models/price/coreset").json()
     assert len(coreset["ids"]) == len(coreset["points"]) == len(coreset["targets"]) == len(coreset["weights"])
@@ -412,24 +412,3 @@ def test_rows_one_by_one_give_the_same_model(learned):
     repeated = learned.post("/models/one/learn", json=ROWS[:1], headers={"Idempotency-Key": "x"}).json()
     assert repeated == {"first_id": None, "last_id": None}
     assert "no column 'y'" in detail(learned.post("/models/one/learn", json=[{"a": 1, "b": 2, "c": 3}]), 422)
-
-
-def test_new_models_refit_in_the_background_and_earlier_ones_stay_as_they_are(tmp_path):
-    with client_of(tmp_path) as client:
-        assert client.put("/models/new", json=REGRESSION).status_code == 201
-        assert client.put("/models/new", json=REGRESSION).status_code == 200
-        assert client.put("/models/old", json=REGRESSION | {"background": False}).status_code == 201
-        for name in ("new", "old"):
-            client.post(f"/models/{name}/learn", json=ROWS[:300])
-    settings = json.loads((tmp_path / "old.json").read_text())
-    del settings["background"]  # as before there was such an option
-    (tmp_path / "old.json").write_text(json.dumps(settings))
-    with client_of(tmp_path) as client:
-        assert client.put("/models/old", json=REGRESSION).status_code == 200
-        detail(client.put("/models/old", json=REGRESSION | {"background": True}), 409)
-        for name in ("new", "old"):
-            client.post(f"/models/{name}/learn", json=ROWS[300:])
-    for name in ("new", "old"):
-        with Durable.open(tmp_path / f"{name}.b2o") as durable:
-            expected = OnlineRegression(random_state=0, background=name == "new").partial_fit(X, Y)
-            assert [event.at for event in durable.changes_] == [event.at for event in expected.changes_]

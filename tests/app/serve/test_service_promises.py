@@ -208,7 +208,7 @@ def test_a_refused_call_writes_nothing(service):
 
 
 WRONG_SETTINGS = [
-    *({"background": "x"}, {"seed": -1}, {"alpha": -1}, {"keep_history": {"a": 1}}),
+    *({"seed": -1}, {"alpha": -1}, {"keep_history": {"a": 1}}),
     *({"estimator": "sklearn.base.clone"}, {"estimator": "sklearn.datasets._base.Path"}),
     {"estimator": "sklearn.linear_model.Ridge", "memory": "elsewhere"},
 ]

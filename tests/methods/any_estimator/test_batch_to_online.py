@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 import forging
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
-from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, EveryStep, Geometric, OnChange
 from batch2online.storage.tree import CheckpointError
 from wrapped_cases import (
     CASES,
@@ -94,7 +94,7 @@ def test_forgetting_gives_the_model_of_the_other_rows(name):
     np.testing.assert_array_equal(output(model, X), output(other, X))
 
 
-@pytest.mark.parametrize("policy", [EveryStep(), OnChange(), Lazy(1.5, 0.1), Geometric(2.0, start=30)])
+@pytest.mark.parametrize("policy", [EveryStep(), OnChange(), Adaptive(growth=1.5, floor=0.1), Geometric(2.0, start=30)])
 def test_every_policy_works(policy):
     whole = learn(new("Ridge", refresh=policy), "Ridge", N, slice(0, 60))
     assert_same(whole, learn(new("Ridge", refresh=policy), "Ridge", 7, slice(0, 60)), "Ridge")

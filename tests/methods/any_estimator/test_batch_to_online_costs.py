@@ -146,26 +146,6 @@ def test_seconds_are_foretold_by_a_power_of_the_rows():
     assert linear.of_refits(300, times=3) == pytest.approx(1 + 2 + 3)
 
 
-def test_without_seconds_there_is_one_model_and_with_many_all_of_them():
-    X, y = data("regression")
-    settings = {"coreset_size": 100, "refresh": Geometric(1.5), "random_state": 0}
-    free = BatchToOnline(Ridge(), **settings).partial_fit(X, y)
-    poor = BatchToOnline(Ridge(), budget_seconds_per_million_rows=0, **settings).partial_fit(X, y)
-    rich = BatchToOnline(Ridge(), budget_seconds_per_million_rows=1e9, **settings).partial_fit(X, y)
-    assert poor.n_changes_ == 0
-    assert poor.timings_.solves == 1
-    assert rich.changes_ == free.changes_
-    with pytest.raises(ValueError, match="budget_seconds_per_million_rows must be"):
-        BatchToOnline(Ridge(), budget_seconds_per_million_rows=-1).fit(X, y)
-
-
-def test_a_budget_allows_for_the_next_solve():
-    costs = Timings(2, 200, 3.0, (FitTiming(100, 100, 1.0), FitTiming(200, 100, 2.0)))
-    assert not costs.affords(1_000_000, 100, 3.5)
-    assert costs.affords(1_000_000, 100, 5.0)
-    assert costs.affords(2_000_000, 100, 2.6)
-
-
 @pytest.mark.slow
 def test_the_report_tells_what_solves_and_refits_cost(tmp_path):
     learned("Ridge").report(tmp_path / "report.html")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from functools import partial
 from itertools import pairwise
 
@@ -25,7 +24,6 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets
-from batch2online.methods.any_estimator.problem import LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.methods.any_estimator.weighted_fit import copy_counts, subsample
 from batch2online.refresh import Geometric
@@ -306,24 +304,6 @@ def test_named_losses_are_what_they_say():
         assert seen.same_settings(LOSSES[name].warm_up())
 
 
-def test_a_loss_bound_clips_and_says_so():
-    X, y = data("regression")
-    with pytest.warns(LossBoundWarning, match=r"outside \[0, 1\]"):
-        clipped = BatchToOnline(Ridge(), loss_bound=1.0, random_state=0, refresh=Geometric(1.2)).partial_fit(X, y)
-    free = BatchToOnline(Ridge(), random_state=0, refresh=Geometric(1.2)).partial_fit(X, y)
-    assert clipped.regret_.loss < N
-    assert clipped.regret_.loss + clipped.regret_.excess == pytest.approx(free.regret_.loss)
-    np.testing.assert_array_equal(clipped.coef_, free.coef_)
-
-
-def test_a_loss_bound_that_holds_says_nothing():
-    X, y = data("regression")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = BatchToOnline(Ridge(), loss_bound=1e6, random_state=0).partial_fit(X, y)
-    assert model.regret_.excess == 0
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -331,7 +311,6 @@ def test_a_loss_bound_that_holds_says_nothing():
         ({"loss": 3}, TypeError, "loss must be a function or one of 'squared'"),
         ({"loss": lambda model, X, y: 1.0}, ValueError, "loss must return an array of shape"),
         ({"loss": lambda model, X, y: np.full(len(X), np.nan)}, ValueError, "loss gave NaN for row 0 of"),
-        ({"loss_bound": 0}, ValueError, "loss_bound must be a finite number above 0"),
         ({"coreset": 3}, TypeError, "coreset must be a coreset of batch2online.coresets"),
         ({"coreset": dict}, TypeError, "coreset must be a coreset of batch2online.coresets"),
         ({"refresh": 1.2}, TypeError, "refresh must be a policy"),

@@ -69,11 +69,11 @@ def test_the_price_of_clusterers_is_that_of_our_own():
     assert usual.n_changes_
 
 
-@pytest.mark.parametrize(("name", "background"), [*((name, False) for name in ESTIMATORS), ("KMeans", True)])
-def test_numbers_of_clusters_do_not_depend_on_chunks_and_survive_a_file(name, background, tmp_path):
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_numbers_of_clusters_do_not_depend_on_chunks_and_survive_a_file(name, tmp_path):
     X = clouds()
-    whole = learned(ESTIMATORS[name], X[:900], churn_price=0.0, background=background)
-    pieces = learned(ESTIMATORS[name], X[:900], chunk=77, churn_price=0.0, background=background)
+    whole = learned(ESTIMATORS[name], X[:900], churn_price=0.0)
+    pieces = learned(ESTIMATORS[name], X[:900], chunk=77, churn_price=0.0)
     assert np.array_equal(whole.predict(X), pieces.predict(X))
     assert whole.changes_ == pieces.changes_
     with warnings.catch_warnings():

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from batch2online import OnlineClustering, checks, load
 from batch2online.checks import refuses
 from batch2online.coresets import Clustering
-from batch2online.refresh import Geometric, Lazy
+from batch2online.refresh import Geometric
 
 NAMES = ["a", "b", "c"]
 CENTERS = np.array([[0.0, 0.0, 0.0], [20.0, 0.0, 5.0], [0.0, 20.0, -5.0]])
@@ -164,7 +164,7 @@ def test_cells_that_are_no_finite_numbers_are_refused_by_row_and_column(method, 
         *[{"history": history} for history in (None, 3, True)],
         *[{"epsilon": epsilon} for epsilon in (0, 1, np.nan, "x")],
         *[{"coreset_size": size} for size in (0, -5, "x", True, np.nan)],
-        *[{"refresh": refresh} for refresh in ("lazy", Lazy)],
+        *[{"refresh": refresh} for refresh in ("lazy", Geometric)],
         *[{"first_id": first_id} for first_id in (-1, 2**63, 1.5)],
         *[{"random_state": seed} for seed in (-1, "x", 1.5)],
     ],

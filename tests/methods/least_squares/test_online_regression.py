@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from batch2online import OnlineRegression
 from batch2online.checks import failing_on_call, state
 from batch2online.methods.least_squares.problem import LeastSquares
-from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, EveryStep, Geometric, OnChange
 
 WIDTH = 3
 FIRST_MODEL = 3 * (WIDTH + 1)
@@ -205,7 +205,7 @@ def test_regret_is_that_of_predicting_each_row_before_learning_it(policy, weight
     assert regret.regret(0.1) == pytest.approx(regret.loss - 1.1 * optimum, rel=1e-9)
 
 
-@pytest.mark.parametrize("policy", [Geometric(1.3), Lazy(1.1, 0.02), EveryStep(), OnChange()])
+@pytest.mark.parametrize("policy", [Geometric(1.3), Adaptive(floor=0.02, few_rows=0), EveryStep(), OnChange()])
 def test_every_change_is_logged_with_its_time_size_and_exact_costs(policy):
     X, y = stream(150)
     model = OnlineRegression(refresh=policy, coreset_size=60, random_state=0)
@@ -226,13 +226,6 @@ def test_every_change_is_logged_with_its_time_size_and_exact_costs(policy):
             assert event.cost_after == pytest.approx(np.square(after - y)[rows].sum(), rel=1e-9)
     assert seen
     assert model.changes_ == seen
-
-
-def test_the_lazy_policy_changes_only_for_a_model_that_is_better_by_its_tolerance():
-    X, y = stream(3000)
-    model = OnlineRegression(refresh=Lazy(1.1, 0.1), random_state=0).partial_fit(X, y)
-    assert 0 < model.n_changes_ < 30
-    assert all(event.cost_before > 1.05 * event.cost_after for event in model.changes_)
 
 
 # -- merging and forgetting ---------------------------------------------------------------------------

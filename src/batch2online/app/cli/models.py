@@ -15,7 +15,7 @@ from batch2online._types import FloatArray
 from batch2online.app.cli.run.outputs import in_place
 from batch2online.app.cli.run.source import check_columns
 from batch2online.app.cli.run.state import INPUT
-from batch2online.app.inputs import DataError, Source
+from batch2online.app.inputs import DataError, Input
 from batch2online.app.inputs.batch import UNITS
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.frames.columns import ColumnType
@@ -43,7 +43,7 @@ def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = (
     if not found.is_file():
         raise DataError(f"{path} is neither a model nor a folder with a model.b2o.")
     model = _loaded(found, estimator, sets, trust)
-    if model._stream.columns is not None:
+    if model.stream_.columns is not None:
         return _of_table(model)
     return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
 
@@ -106,7 +106,7 @@ def needed_kinds(stored: StoredModel) -> dict[str, ColumnType]:
     return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), ColumnType.NUMBER)
 
 
-def preparation_for(stored: StoredModel, source: Source) -> Preparation:
+def preparation_for(stored: StoredModel, source: Input) -> Preparation:
     """Return how the columns of a source are prepared: as in the run, or selected by name."""
     known = stored.preparation
     if known is None:

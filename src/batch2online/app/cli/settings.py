@@ -119,8 +119,6 @@ _POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {
     "on-change": (policies.OnChange, ()),
     "geometric": (policies.Geometric, (float,)),
     "adaptive": (policies.Adaptive, (float, float, float)),
-    "lazy": (policies.Lazy, (float, float)),
-    "budget": (policies.Budget, (int, int)),
 }
 
 
@@ -140,8 +138,8 @@ def parse_half_life(value: str) -> int | str:
 def parse_refresh(value: str) -> Policy:
     """Parse ``--refresh``: the name of a policy and its parameters.
 
-    >>> parse_refresh("lazy:1.2,0.01")
-    Lazy(growth=1.2, tolerance=0.01, start=None)
+    >>> parse_refresh("geometric:1.2")
+    Geometric(growth=1.2, start=None)
     >>> parse_refresh("every-step"), parse_refresh("every:1000")
     (EveryStep(start=None), Every(rows=1000, start=None))
     """

@@ -7,16 +7,20 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
-from batch2online.app.inputs.batch import Batch, DataError, Remedy, mismatch
+import pyarrow as pa
+
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, kind_of, mismatch, plain
 from batch2online.app.inputs.byte_stream import ByteStream, blocks, read_errors
 from batch2online.app.inputs.columnar import ArrowFile, ArrowStream, Parquet
 from batch2online.app.inputs.database import is_database, open_query
@@ -27,6 +31,7 @@ from batch2online.frames.columns import ColumnType
 
 _COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ": lzma.LZMAFile}
 _COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _ZIP, _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PK\x03\x04", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _SUFFIXES = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
              "parquet": "parquet", "pq": "parquet", "arrow": "arrow", "arrows": "arrow", "feather": "arrow",
@@ -235,28 +240,53 @@ def _format_of(start: bytes, path: str) -> str:
 
 
 def paths_of(given: Sequence[str]) -> list[str]:
-    """Expand patterns such as ``part-*.csv`` to the matching files, sorted."""
+    """Expand folders, and patterns such as ``part-*.csv``, to their files, sorted, without markers like _SUCCESS."""
     found: list[str] = []
     for path in given:
-        if not has_magic(path) or "://" in path or os.path.exists(path):
+        is_folder = os.path.isdir(path)
+        if not is_folder and (not has_magic(path) or "://" in path or os.path.exists(path)):
             found.append(path)
             continue
-        matching = sorted(file for file in glob(path, recursive=True) if os.path.isfile(file))
+        pattern = os.path.join(escape(path), "**") if is_folder else path
+        files = (file for file in glob(pattern, recursive=True) if os.path.isfile(file))
+        matching = sorted(file for file in files if not is_folder or os.path.basename(file)[0] not in "_.")
         if not matching:
-            raise DataError(f"There is no file {path}.")
+            raise DataError(f"{path} is an empty folder." if is_folder else f"There is no file {path}.")
         found += matching
     return found
 
 
-def open_sources(paths: Sequence[str], layout: Layout) -> Source | Concatenated:
-    """Open one file, or several as one."""
-    if len(paths) == 1:
+def folder_columns(paths: Sequence[str], known: Mapping[str, ColumnType]) -> dict[str, Any]:
+    """Return the columns that names of folders such as ``month=7`` give: numbers, dates or strings, one for each file.
+
+    ``known`` are types of columns; one of strings stays so.
+    """
+    found = [dict(re.findall(r"([^/=]+)=([^/=]*)/", path)) for path in paths]
+    columns = {}
+    for name in dict.fromkeys(key for each in found for key in each):
+        values = [each.get(name) for each in found]
+        strings = pa.array([None if value == _NO_VALUE else value for value in values], pa.string())
+        columns[name] = strings if known.get(name) is ColumnType.STRING else _typed(strings)
+    return columns
+
+
+def _typed(strings: Any) -> Any:
+    for dtype in (pa.float64(), pa.timestamp("us")):
+        with suppress(pa.ArrowInvalid):
+            return strings.cast(dtype)
+    return strings
+
+
+def open_sources(paths: Sequence[str], layout: Layout) -> Input:
+    """Open one file, or several as one; names of folders such as ``month=7`` are columns."""
+    columns = folder_columns(paths, layout.kinds)
+    if len(paths) == 1 and not columns:
         return open_source(paths[0], layout)
     if layout.follow:
         raise DataError("Only one file can be followed.")
     if "-" in paths:
         raise DataError("Standard input cannot be one of several files.")
-    return Concatenated(paths, layout)
+    return Concatenated(paths, layout, columns)
 
 
 class Concatenated:
@@ -264,11 +294,13 @@ class Concatenated:
 
     is_live = False
 
-    def __init__(self, paths: Sequence[str], layout: Layout) -> None:
+    def __init__(self, paths: Sequence[str], layout: Layout, folder_columns: Mapping[str, Any]) -> None:
         self._paths, self._layout = list(paths), layout
-        self.name = f"{name_of(paths[0])} and {len(paths) - 1:,} more"
+        self.name = name_of(paths[0]) + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
         self._current = open_source(paths[0], layout)
-        self.names, self.kinds = self._current.names, self._current.kinds
+        self._folders = {name: one for name, one in folder_columns.items() if name not in self._current.names}
+        self.names = [*self._current.names, *self._folders]
+        self.kinds = self._current.kinds | {name: kind_of(one.type) for name, one in self._folders.items()}
         self._notes: list[str] = []
         self.n_read = 0
         sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
@@ -293,15 +325,24 @@ class Concatenated:
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
         """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
-        known = replace(self._layout, kinds={column: self.kinds[column] for column in columns})
+        own, others = ([name for name in some if name not in self._folders] for some in (columns, untouched))
+        known = replace(self._layout, kinds={column: self.kinds[column] for column in own})
         for index, path in enumerate(self._paths):
             if index:
                 self._notes, self._index = self.notes, index
                 self._current = open_source(path, known)
-                self._check_columns([*columns, *untouched])
-            for batch in self._current.batches(columns, untouched):
+                self._check_columns([*own, *others])
+            for batch in self._current.batches(own, others):
                 self.n_read += len(batch)
-                yield batch
+                yield self._with_folders(batch, columns, untouched)
+
+    def _with_folders(self, batch: Batch, columns: Sequence[str], untouched: Sequence[str]) -> Batch:
+        """Return a batch with the columns of the folders of the current file."""
+        table = batch.table
+        for name in (name for name in (*columns, *untouched) if name in self._folders):
+            values = pa.repeat(self._folders[name][self._index], len(batch))
+            table = table.append_column(name, plain(values) if name in columns else values)
+        return replace(batch, table=table.select([*columns, *untouched])) if self._folders else batch
 
     def _check_columns(self, wanted: Sequence[str]) -> None:
         there = set(self._current.names)
@@ -312,3 +353,7 @@ class Concatenated:
             if self._current.kinds[column] is not self.kinds[column]:
                 message = f"{self._current.name}: {mismatch(column, self.kinds[column], self._current.kinds[column])}"
                 raise DataError(message, Remedy.EXCLUDE, about=(column, ""))
+
+
+Input = Source | Concatenated
+"""One file, or several as one."""

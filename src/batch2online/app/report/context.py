@@ -130,16 +130,19 @@ def run_context(model: Any, result: dict[str, Any], run_time: RunTime | None = N
 
 def described(context: ReportContext, event: ChangeEvent) -> str:
     """Return the reason of a change, and which inputs and predictions it moved, in the units of the columns."""
-    labels, unit = getattr(context.model._view().problem, "labels", {}), context.units.get(str(context.target), "")
+    labels, unit = (
+        getattr(context.model.stream_.view().problem, "labels", {}),
+        context.units.get(str(context.target), ""),
+    )
     return explained(event, reason(event), names=context.names, labels=labels, scales=context.scales, unit=unit)
 
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     """Return the coreset with its numeric columns alone, missing values filled by the mean, and their positions."""
-    encoding = getattr(model._view().problem, "encoding", None)
+    encoding = getattr(model.stream_.view().problem, "encoding", None)
     if encoding is None or encoding.schema is None:
-        return model.coreset_, list(range(model._view().width))
-    coreset, places = model._view().coreset(), encoding.schema.numeric_columns
+        return model.coreset_, list(range(model.stream_.view().width))
+    coreset, places = model.stream_.view().coreset(), encoding.schema.numeric_columns
     points = coreset.points[:, places]
     missing = points == MISSING
     weights = np.where(missing, 0.0, coreset.weights[:, None])

@@ -31,7 +31,17 @@ from batch2online.app.report.context import (
 )
 from batch2online.app.report.drift_section import counted_rows, forgetting, order_section, switches
 from batch2online.app.report.elements import escape, figure, fold, listing, pair, section, table, tile, with_tooltips
-from batch2online.headline import HUGE, baseline_of, changes, count_of, format_measure, interval, number, of_rows
+from batch2online.headline import (
+    HUGE,
+    baseline_of,
+    best_of,
+    changes,
+    count_of,
+    format_measure,
+    interval,
+    number,
+    of_rows,
+)
 
 MAX_COLUMNS, MAX_EVENTS, MAX_TILES = 200, 5, 4
 _N_REFITS = 30
@@ -167,7 +177,7 @@ def _tiles(context: ReportContext) -> Iterable[str]:
         yield tile("unordered", "rows were learned without order: none was predicted before it was learned")
     elif regret.ratio <= HUGE and not regret.is_exact_fit:
         error = f" ({interval(regret, 3)})" if regret.error else ""
-        yield tile(f"{regret.ratio:.3f} {_TIMES}", f"the loss of the best {model._best}{of_rows(model)}{error}")
+        yield tile(f"{regret.ratio:.3f} {_TIMES}", f"the loss of the best {best_of(model)}{of_rows(model)}{error}")
     else:
         yield tile("exact fit", "the best model in hindsight has no loss")
     changed = "model change" if model.n_changes_ == 1 else "model changes"

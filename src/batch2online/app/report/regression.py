@@ -38,7 +38,7 @@ class PredictedRows(NamedTuple):
 def predicted_coreset(model: Any) -> PredictedRows:
     """Return the coreset with predictions of the current model."""
     coreset = model.coreset_
-    values = model._predictor_loss().mean(model._view().model.predictors(coreset.points))
+    values = model._predictor_loss().mean(model.stream_.view().model.predictors(coreset.points))
     order = np.argsort(values, kind="stable")
     return PredictedRows(values[order], np.asarray(coreset.targets).reshape(-1)[order], coreset.weights[order])
 
@@ -58,7 +58,7 @@ def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Any) -> 
 
 def has_other_loss(model: Any) -> bool:
     """Whether the model has another loss than least squares, or a penalty."""
-    return isinstance(model._view().problem, LinearLossProblem)
+    return isinstance(model.stream_.view().problem, LinearLossProblem)
 
 
 def describe(context: ReportContext, event: Any) -> str:
@@ -176,7 +176,7 @@ def interval_widths(model: Any) -> FloatArray | None:
 
     Intervals are those of least squares on all rows, widened by the distance of the current model from it.
     """
-    now = model._view()
+    now = model.stream_.view()
     if not isinstance(now.problem, LeastSquares) or not now.has_model or now.problem != LeastSquares(now.problem.exact):
         return None
     best = least_squares(now.sketch.moments).coefficients[0]

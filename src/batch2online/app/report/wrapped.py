@@ -27,7 +27,7 @@ def describe(context: ReportContext, event: Any) -> str:
 
 def section(context: ReportContext) -> str:
     """Return the importance of each feature, and the partial dependence on the most important ones."""
-    now = context.model._view()
+    now = context.model.stream_.view()
     if now.model is None:
         return ""
     coreset = now.coreset()

@@ -28,16 +28,13 @@ Result = TypeVar("Result")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Names of models: no dots and no separators, so that none is a path."""
 
-_OF_ESTIMATORS = ("keep_history", "churn_price", "memory", "background")
+_OF_ESTIMATORS = ("keep_history", "churn_price", "memory")
 OPTIONS = {
     *("task", "target", "estimator", "k", "z", "loss", "alpha", "l1_ratio", "quantile", "power", "delta"),
     *("class_weight", "columns", "exclude", "epsilon", "coreset_size", "refresh", "half_life", "window", "history"),
     *("seed", *_OF_ESTIMATORS),
 }
 """Options of a new model: those of ``batch2online run`` that do not concern files, and parameters of estimators."""
-
-DEFAULTS = {"background": True}
-"""Options of a new model where its estimator would have another default."""
 
 MAX_WAITING = 1_000
 """Calls that may wait for a model to learn; further ones are told to come later."""
@@ -275,9 +272,8 @@ class ModelFolder:
         if not NAME.fullmatch(name):
             raise RequestError(422, "Names have up to 64 letters, digits, hyphens and underscores.")
         with self._lock:
-            known, given = self._models.get(name), settings
-            settings = DEFAULTS | given
-            if known is not None and known.settings not in (given, settings):
+            known = self._models.get(name)
+            if known is not None and known.settings != settings:
                 raise RequestError(409, f"{name} exists with other settings: {json.dumps(known.settings)}.")
             if known is not None:
                 return known, False

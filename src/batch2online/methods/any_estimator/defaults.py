@@ -149,13 +149,6 @@ def rows_in_memory(memory: int, columns: int, string_bytes: float = 0.0) -> int:
     return max(1, int(memory / (3 * 8 * (columns + 5) + string_bytes)))
 
 
-def checked_budget(seconds: float | None) -> float | None:
-    """Return a budget of seconds for a million rows, if it is one."""
-    if seconds is not None and (isinstance(seconds, bool) or not 0 <= seconds < np.inf):
-        raise ValueError(f"budget_seconds_per_million_rows must be a finite number from 0 on or None, got {seconds!r}.")
-    return None if seconds is None else float(seconds)
-
-
 def checked_churn_price(price: float | None, kind: str) -> float:
     """Return the price of a change of all labels, 0.05 for clusterers unless one is given, if it is one."""
     if kind != "clusterer":

@@ -22,18 +22,16 @@ from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
-from batch2online.headline import Metrics, classification_quality, regression_quality
-from batch2online.input import PreparedRow, PreparedRows
+from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
-from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
-from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
+from batch2online.methods.any_estimator.row_losses import loss_of
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.memory import parsed_bytes
-from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
 from batch2online.rows import Batch, Rows, check_width
@@ -48,16 +46,15 @@ _CORESET_ATTRIBUTES = ("labels_",)
 
 
 @dataclass(frozen=True)
-class BoundedRegret(Regret):
-    """A :class:`Regret` with ``excess``, the loss that was clipped at ``loss_bound``.
+class EstimatorRegret(Regret):
+    """A :class:`Regret` without secondary loss.
 
     The optimum is that of the best model known, the current one or one fitted now, measured on all rows if
     they are kept and on the coreset otherwise. That of a flexible model (trees, boosters, kernels, neighbours, fewer
     than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows under a model of the
-    other half. There is no secondary loss.
+    other half.
     """
 
-    excess: float = 0.0
     out_of_sample: bool = False
 
 
@@ -96,9 +93,6 @@ class BatchToOnline(Labelled):
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
         is squared for regressors, log (or zero_one) for classifiers, squared_distance for clusterers, reconstruction
         for transformers, negative_log_likelihood for densities; functions need one.
-    loss_bound : float, optional
-        Clip losses to [0, loss_bound], which the theorem needs. A :class:`LossBoundWarning` is issued when a loss is
-        clipped; ``regret_.excess`` is the total amount.
     sensitivity : function, optional
         A bound ``n -> beta(n)`` of the average sensitivity of the model of n rows, coreset included and with the seed
         kept: of an algorithm with low sensitivity of its own. :func:`theory.certificate` uses it in place of that of
@@ -118,9 +112,6 @@ class BatchToOnline(Labelled):
     coreset_size : int or None
         Expected number of rows to keep and to fit to, whatever memory they take. None lets ``memory`` decide; it is
         5,000 for clusterers, ``PCA`` and ``TruncatedSVD``, and if ``coreset`` is a class or function.
-    budget_seconds_per_million_rows : float or None
-        Seconds that refits may take for a million rows seen: a refit that would exceed them is skipped. Results then
-        depend on the clock; with None they do not.
     half_life : int, "auto" or None
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
         2,000, 10,000 and none, and uses the one with the lowest recent loss. None is no decay.
@@ -132,9 +123,6 @@ class BatchToOnline(Labelled):
         always replaces it. The clusters of ``KMeans`` and ``MiniBatchKMeans`` keep their numbers.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
-    background : bool, default False
-        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
-        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -185,18 +173,15 @@ class BatchToOnline(Labelled):
         coreset: Any = None,
         refresh: Policy | None = None,
         loss: Any = None,
-        loss_bound: float | None = None,
         sensitivity: Any = None,
         resample: bool = False,
         epsilon: float = 0.1,
         memory: int | str = "512MB",
         coreset_size: int | None = None,
-        budget_seconds_per_million_rows: float | None = None,
         half_life: int | str | None = None,
         window: int | None = None,
         churn_price: float | None = None,
         keep_history: bool = False,
-        background: bool = False,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -204,18 +189,15 @@ class BatchToOnline(Labelled):
         self.coreset = coreset
         self.refresh = refresh
         self.loss = loss
-        self.loss_bound = loss_bound
         self.sensitivity = sensitivity
         self.resample = resample
         self.epsilon = epsilon
         self.memory = memory
         self.coreset_size = coreset_size
-        self.budget_seconds_per_million_rows = budget_seconds_per_million_rows
         self.half_life = half_life
         self.window = window
         self.churn_price = churn_price
         self.keep_history = keep_history
-        self.background = background
         self.first_id = first_id
         self.random_state = random_state
 
@@ -225,11 +207,9 @@ class BatchToOnline(Labelled):
         coreset = self._new_coreset()
         policy = Measured() if self.refresh is None else self.refresh
         stream = Stream.new(self._new_problem(coreset), coreset, policy, self.n_features_in_, n_targets)
-        budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
-        refresh = replace(stream.learner.refresh, budget=budget)
         if self._encoding.schema is not None:
             input_support.check_coreset(stream.sketch, self._encoding.schema)
-        return replace(stream, learner=replace(stream.learner, refresh=refresh))
+        return stream
 
     def _new_problem(self, settings: CoresetBuilder | SketchSettings) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
@@ -241,15 +221,12 @@ class BatchToOnline(Labelled):
                 f"{type(part).__name__}.fit takes no sample_weight, so it cannot be fitted to a weighted coreset: "
                 "pass resample=True to fit it to an unweighted sample of the coreset instead."
             )
-        if self.loss_bound is not None and not 0 < self.loss_bound < np.inf:
-            raise ValueError(f"loss_bound must be a finite number above 0, got {self.loss_bound!r}.")
         return EstimatorProblem(
             estimator=self.estimator,
             loss=loss_of(defaults.default_loss(kind, self.estimator) if self.loss is None else self.loss),
             seed=settings.seed,
             start=defaults.start_of(self.estimator, self.n_features_in_),
             epsilon=settings.epsilon,
-            loss_bound=self.loss_bound,
             resample=bool(self.resample),
             memory=self._memory,
             decays=self.half_life is not None,
@@ -401,17 +378,7 @@ class BatchToOnline(Labelled):
         return super().partial_fit(X, y, sample_weight)
 
     def _applied(self, rows: PreparedRows) -> Stream:
-        before = self._stream.learner.current.secondary_loss
-        stream = input_support.without_unused_strings(super()._applied(rows))
-        excess = stream.learner.current.secondary_loss
-        if self.loss_bound is not None and excess > before == 0:
-            warnings.warn(
-                f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
-                "the theorem holds for the clipped loss. regret_.excess is the total amount.",
-                LossBoundWarning,
-                stacklevel=3,
-            )
-        return stream
+        return input_support.without_unused_strings(super()._applied(rows))
 
     def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
         schema = self._encoding.schema
@@ -453,28 +420,26 @@ class BatchToOnline(Labelled):
         """Learn one row: a mapping of column names to values, a sequence of values, or a string."""
         return super().learn_one(x, y)
 
-    def _learn_first(self, x: Any, y: Any) -> Self:
+    def _prepare_first(self, x: Any, y: Any) -> PreparedRows:
         rows = input_support.single_row_table(x)
         if rows is None:
-            return super()._learn_first(x, y)
-        fresh = self._unfitted_copy()
-        fresh.partial_fit(rows, None if y is None else np.asarray([y]))
-        return self if self._is_first(fresh) else self.learn_one(x, y)
+            return super()._prepare_first(x, y)
+        return self._prepare(rows, None if y is None else np.asarray([y]), None)
 
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
+    def _prepare_one(self, x: Any, y: Any) -> PreparedRows:
         encoding = self._encoding
         if encoding.schema is None:
             return super()._prepare_one(x, y)
+        self._check_settings()
         points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
         input_support.check_columns(self.estimator, points, schema)
         input_support.check_coreset(self._stream.sketch, schema, points)
         encoding.strings.add(strings)
-        row = super()._prepare_one(points[0], y)
-        problem = replace(row.problem or self._stream.problem, encoding=replace(encoding, schema=schema))
-        return row._replace(problem=problem)
+        now = replace(encoding, schema=schema)
+        return self._with_targets(points, lambda problem: replace(problem, encoding=now), *self._one_target(y))
 
-    def _values_of(self, x: Any) -> Any:
-        return super()._values_of(x) if self._encoding.schema is None else x  # it is encoded already
+    def _new_reader(self) -> RowReader | None:
+        return super()._new_reader() if self._encoding.schema is None else None
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
         encoding = own.problem.encoding.merged(other.problem.encoding)
@@ -490,42 +455,17 @@ class BatchToOnline(Labelled):
     # -- quality -------------------------------------------------------------------------------------------------
 
     @property
-    def _row_loss(self) -> RowLoss:
-        loss: RowLoss = self._stream.problem.loss
-        return loss
-
-    def _quality(self, rows: Averages) -> Metrics:
-        if self.loss_bound is None and isinstance(self._row_loss, LogLoss):
-            return classification_quality(rows)
-        if self.loss_bound is None and self._row_loss == Deviation(2.0):
-            return regression_quality(rows)
-        return dict([self._row_loss.measure(rows.mean_loss)])
-
-    @property
-    def _counts_errors(self) -> bool:
-        return self.loss_bound is None
-
-    def _handful(self) -> Handful | None:
-        """Return the few rows that hold most of the loss, if there are any; errors that are counted are all alike."""
-        return None if isinstance(self._row_loss, ZeroOne) else super()._handful()
-
-    @property
-    def regret_(self) -> BoundedRegret:
+    def regret_(self) -> EstimatorRegret:
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
         known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        excess = (self.loss_bound is not None and plain.secondary_loss) or 0.0
-        return BoundedRegret(**known, excess=excess, out_of_sample=self._is_flexible)
+        return EstimatorRegret(**known, out_of_sample=self._is_flexible)
 
     @property
     def _is_flexible(self) -> bool:
         stream = self._stream.view()
         is_fitted = stream.current.model is not None
         return is_fitted and bool(stream.problem.is_flexible(stream.current.model, len(stream.coreset())))
-
-    @property
-    def _best(self) -> str:  # type: ignore[override]
-        return "model in hindsight, out of sample" if self._is_flexible else "model known"
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
@@ -617,7 +557,7 @@ class BatchToOnline(Labelled):
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._encoding.schema
         if schema is None:
-            return model.predict(np.asarray(super()._values_of(x), dtype=np.float64)[None])[0]
+            return model.predict(self._row_of(x)[None])[0]
         points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
         return model.predict(self._decoded(points, strings))[0]
 
@@ -680,7 +620,7 @@ class BatchToOnline(Labelled):
         params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
-            stream = estimator._stream
+            stream = estimator.stream_
             problem = estimator._new_problem(stream.sketch.settings)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))

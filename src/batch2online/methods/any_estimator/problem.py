@@ -18,12 +18,14 @@ from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
-from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
+from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss, ZeroOne
 from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
 from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
+from batch2online.metrics import Metrics, classification_quality, regression_quality
 from batch2online.numerics.threads import one_openmp_thread
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores
+from batch2online.record import Averages
 from batch2online.results import most_moved
 from batch2online.rows import Rows, all_ones
 from batch2online.sketches.base import Coreset, Snapshot
@@ -89,10 +91,6 @@ Scores = Callable[[IntArray], BoolArray]
 """Which of the rows with these ids were scored when they came."""
 
 
-class LossBoundWarning(UserWarning):
-    """The loss of a row is above ``loss_bound``: the theorem holds for the clipped loss."""
-
-
 @dataclass(frozen=True)
 class FittedEstimator:
     """A model and the weighted rows it was fitted on, on which it can be fitted again.
@@ -134,7 +132,6 @@ class EstimatorProblem(Problem):
     seed: int
     start: int
     epsilon: float
-    loss_bound: float | None = None
     resample: bool = False
     memory: int | None = None
     decays: bool = False
@@ -144,8 +141,15 @@ class EstimatorProblem(Problem):
     encoding: Encoding = field(default_factory=Encoding)
 
     @property
-    def secondary_name(self) -> str:
-        return "clipped" if self.loss_bound is not None else "secondary loss"
+    def counts_errors(self) -> bool:
+        return isinstance(self.loss, ZeroOne)
+
+    def quality(self, rows: Averages) -> Metrics:
+        if isinstance(self.loss, LogLoss):
+            return classification_quality(rows)
+        if self.loss == Deviation(2.0):
+            return regression_quality(rows)
+        return dict([self.loss.measure(rows.mean_loss)])
 
     def first_check(self, width: int, n_targets: int) -> int:
         return self.start
@@ -167,8 +171,8 @@ class EstimatorProblem(Problem):
         return self.loss.baseline()
 
     def class_scores(self, model: FittedEstimator | None, rows: Rows, losses: Scored) -> ClassScores | None:
-        """Return errors, and the losses of probabilities; with ``loss_bound`` there are no errors."""
-        if self.loss_bound is not None or not isinstance(self.baseline(), ClassBaseline):
+        """Return errors, and the losses of probabilities."""
+        if not isinstance(self.baseline(), ClassBaseline):
             return None
         return ClassScores(losses[1], losses[0] if isinstance(self.loss, LogLoss) else None)
 
@@ -184,18 +188,9 @@ class EstimatorProblem(Problem):
 
     @one_openmp_thread()
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
-        """Return the loss of each row and its secondary loss; with ``loss_bound``, see :meth:`clip`."""
+        """Return the loss of each row and its secondary loss."""
         targets = self._decoded(targets)
-        return self.clip(
-            *self.loss.with_secondary(model.model, self.encoding.decoded(points, model.rows.points), targets)
-        )
-
-    def clip(self, losses: FloatArray, second: FloatArray) -> Scored:
-        """Return losses and secondary losses, or losses clipped to [0, loss_bound] and the amount that was clipped."""
-        if self.loss_bound is None:
-            return losses, second
-        clipped = np.clip(losses, 0.0, self.loss_bound)
-        return clipped, np.abs(losses - clipped)
+        return self.loss.with_secondary(model.model, self.encoding.decoded(points, model.rows.points), targets)
 
     def fit(self, data: Snapshot, current: Any) -> FitResult:
         """Fit the estimator on the kept rows; of the current model only the number of coefficients is used.

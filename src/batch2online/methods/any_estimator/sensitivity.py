@@ -204,9 +204,9 @@ class Sensitivity(CoresetBuilder):
     Notes
     -----
     ``LewisScore(p)`` and ``LogisticScore()`` of this module are ready scores for Lp and logistic regression, as the
-    theory has them. They score all rows again at each refresh check and keep all rows. :class:`LewisWeights` keeps no
-    history; for models to use, :class:`Anchored` (``OnlineClassifier``, ``OnlineRegression(loss=...)``) is faster by
-    orders of magnitude, in a megabyte. A checkpoint can hold those, and any object marked by ``storage.storable``, but
+    theory has them. They score all rows again at each refresh check and keep all rows. For models to use,
+    :class:`Anchored` (``OnlineClassifier``, ``OnlineRegression(loss=...)``) is faster by orders of magnitude, in a
+    megabyte. A checkpoint can hold those, and any object marked by ``storage.storable``, but
     no other function.
 
     Examples

@@ -222,10 +222,10 @@ def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
     if encoding.schema is not None:
         encoding = encoding.within(stream.held_rows())
         state |= {"schema": encoding.schema, "strings": encoding.strings}
-    learner = stream.learner.map(lambda each: _with_others(replace(each, model=rows_of(each.model)), rows_of))
+    learner = stream.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
     learner = learner.map(lambda each: replace(each, problem=None))
-    orders = [_orders_of(each) for each in stream.learner.states]
-    if any(order is not None for pair in orders for order in pair):
+    orders = [_order_of(each) for each in stream.learner.states]
+    if any(order is not None for order in orders):
         state |= {"orders": orders}
     state |= {"stream": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
     return state | {"params": {name: spec_of(value) for name, value in state["params"].items()}}
@@ -246,35 +246,32 @@ def checked_encoding(state: dict[str, Any]) -> Encoding:
     return encoding
 
 
-Orders = list[tuple[IntArray | None, IntArray | None]]
-"""Of each state the order of the clusters of its model, and of one that is not current yet, if they have one."""
+Orders = list[IntArray | None]
+"""Of each state the order of the clusters of its model, if they have one."""
 
 
-def _orders_of(state: StreamState) -> list[list[int] | None]:
-    models = state.model, None if state.pending is None else state.pending.decision.model
-    orders = [getattr(model, "order", None) for model in models]
-    return [None if order is None else order.tolist() for order in orders]
+def _order_of(state: StreamState) -> list[int] | None:
+    order = getattr(state.model, "order", None)
+    return None if order is None else order.tolist()
 
 
 def checked_orders(orders: Any, stream: Stream) -> Orders:
     """Return the orders of clusters in a file, if these are orders."""
     n = len(stream.learner.states)
-    orders = [[None, None]] * n if orders is None else orders
-    if not isinstance(orders, list) or [len(pair) if isinstance(pair, list) else 0 for pair in orders] != [2] * n:
-        raise CheckpointError(f"orders: expected {n} pairs")
-    for order in (order for pair in orders for order in pair if order is not None):
-        if not isinstance(order, list) or sorted(order) != list(range(len(order))):
+    orders = [None] * n if orders is None else orders
+    if not isinstance(orders, list) or len(orders) != n:
+        raise CheckpointError(f"orders: expected a list of {n}")
+    for order in orders:
+        if order is not None and (not isinstance(order, list) or sorted(order) != list(range(len(order)))):
             raise CheckpointError("orders: found one that is no order of clusters")
-    found = [[None if order is None else np.array(order, dtype=np.int64) for order in pair] for pair in orders]
-    return [(one, other) for one, other in found]
+    return [None if order is None else np.array(order, dtype=np.int64) for order in orders]
 
 
 def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool, orders: Orders) -> Stream:
     """Return a stream in which the rows that a file holds are replaced by the models fitted on them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
-    that were replaced and are still scored beside their successors or are not current yet, are fitted when they are
-    first used.
+    that were replaced and are still scored beside their successors, are fitted when they are first used.
     """
     problem, learner, current = stream.problem, stream.learner, stream.current
     expected, has_table = problem.warm_up(), problem.encoding.schema is not None
@@ -287,14 +284,15 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
             each.record.validate_for(problem, each.shape)
     later = problem.fitted_later
     with nullcontext() if may_fit else without_fitting():
-        of_state = {id(each): pair for each, pair in zip(learner.states, orders, strict=True)}
-        first, rows = of_state.get(id(current), (None, None))[0], current.model
-        model = None if rows is None else _restored_model(problem, rows, content, trust, may_fit, first)
+        of_state = {id(each): order for each, order in zip(learner.states, orders, strict=True)}
+        rows = current.model
+        model = (
+            None if rows is None else _restored_model(problem, rows, content, trust, may_fit, of_state.get(id(current)))
+        )
 
         def restored(state: StreamState) -> StreamState:
-            own, next_one = of_state[id(state)]
-            state = replace(state, model=model if state is current else later(state.model, own))
-            return _with_others(state, later, next_one)
+            state = replace(state, model=model if state is current else later(state.model, of_state[id(state)]))
+            return _with_former(state, later)
 
         learner = learner.map(restored)
         learner = _with_references(
@@ -303,16 +301,12 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
     return replace(stream, learner=learner)
 
 
-def _with_others(state: StreamState, change: Callable[..., Any], order: IntArray | None = None) -> StreamState:
-    """Return a state with another form of the model that is scored beside its successor, and of one not current yet."""
-    benefit, pending = state.refresh.benefit, state.pending
-    if benefit is not None:
-        state = replace(state, refresh=replace(state.refresh, benefit=replace(benefit, former=change(benefit.former))))
-    if pending is not None:
-        decision = pending.decision
-        model = change(decision.model) if order is None else change(decision.model, order)
-        state = replace(state, pending=pending.with_decision(replace(decision, model=model)))
-    return state
+def _with_former(state: StreamState, change: Callable[[Any], Any]) -> StreamState:
+    """Return a state with another form of the model that is scored beside its successor."""
+    benefit = state.refresh.benefit
+    if benefit is None:
+        return state
+    return replace(state, refresh=replace(state.refresh, benefit=replace(benefit, former=change(benefit.former))))
 
 
 def _with_references(learner: Any, change: Callable[[StreamState, Any], Any]) -> Any:

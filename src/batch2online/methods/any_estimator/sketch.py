@@ -132,23 +132,6 @@ class PilotSamplingSketch(AntitoneSketch):
             new.parts, new.n_unthinned = (Candidates(_with_scores(rows, scores), words, ones(len(words))),), 0
         return new
 
-    def hands_over(self, has_new_model: bool) -> bool:
-        """Return whether there is a new score scaling."""
-        return has_new_model
-
-    def continued(self, earlier: Self) -> Self:
-        """Return the sketch with the size and the score scaling of an earlier one, and while all rows are kept with
-        the scores that these have there.
-        """
-        new = self if earlier.settings.size == self.settings.size else self.with_size(earlier.settings.size)
-        new = new._copy()
-        new.score_scaling = earlier.score_scaling
-        if self.is_complete and earlier.is_complete:
-            last = max((int(part.rows.ids[-1]) for part in earlier.parts if len(part)), default=-1)
-            since = (part[part.rows.ids > last] for part in self.parts if len(part) and part.rows.ids[-1] > last)
-            new.parts = (*earlier.parts, *since)
-        return new
-
     def with_size(self, size: float) -> Self:
         new = super().with_size(size)
         new.constant, new.statistics = size, replace(self.statistics, size=size)

@@ -12,14 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.headline import MEAN_DISTANCE, Metrics, clustering_quality, silhouette
 from batch2online.input import at_hand
 from batch2online.methods.clustering.own_solver import FittedClusterer, solver_of
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.methods.clustering.sketch import Clustering, largest_value
+from batch2online.metrics import MEAN_DISTANCE, Metrics
 from batch2online.numerics.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.numerics.threads import one_thread
-from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Policy
 from batch2online.schema import classes
 from batch2online.stream import Stream
@@ -87,9 +86,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
         become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
         ``columns_`` describes the result.
-    background : bool, default False
-        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
-        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -122,32 +118,14 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     """
 
     _problem = ClusteringProblem
-    _best = "clustering known"
-
-    def _quality(self, rows: Averages) -> Metrics:
-        return clustering_quality(rows)
 
     @property
     def baseline_metrics_(self) -> Metrics:
         """Mean distance of rows to seeds of k-means++ alone, a mean over several seedings, measured on the coreset."""
-        now = self._check_fitted()
-        return (
-            {}
-            if not now.has_model or not len(now.coreset())
-            else {MEAN_DISTANCE: now.cached("seeds", lambda: seeding(now))[0]}
-        )
-
-    def _gain_over_seeds(self) -> float | None:
-        now = self._check_fitted()
-        if not now.has_model or self.z != 2 or not len(now.coreset()):
-            return None
-        cost = now.cached("seeds", lambda: seeding(now))[1]
-        return 1 - now.problem.cost(now.current.model, now.snapshot()) / cost if cost > 0 else None
-
-    def _further_quality(self) -> Metrics:
-        now, centers = self._check_fitted(), self._centers
-        found: Metrics = now.cached("silhouette", lambda: silhouette(now.snapshot().history, centers))
-        return dict(found)
+        now = self.stream_
+        if not now.has_model or not len(now.coreset()):
+            return {}
+        return {MEAN_DISTANCE: now.problem.seeding(now.snapshot())[0]}
 
     def __init__(
         self,
@@ -167,7 +145,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         window: int | None = None,
         keep_history: bool = False,
         columns: str | None = None,
-        background: bool = False,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -186,7 +163,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.window = window
         self.keep_history = keep_history
         self.columns = columns
-        self.background = background
         self.first_id = first_id
         self.random_state = random_state
 
@@ -309,23 +285,3 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         """Return minus the cost of rows, the (weighted) sum of distances to the power z, as for ``KMeans``."""
         scores = self.score_samples(X)
         return float(scores.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ scores)
-
-
-_SEEDINGS = 5
-"""Number of seedings that are averaged."""
-
-
-def seeding(stream: Stream) -> tuple[float, float]:
-    """Return mean distance and cost of the rows of the coreset for seeds of k-means++ alone, as scikit-learn's."""
-    from sklearn.cluster import kmeans_plusplus  # a third of a second that a first report needs
-
-    coreset, problem = stream.coreset(), stream.problem
-    origin = coreset.points.mean(axis=0)  # scikit-learn's distances come from products
-    points, weights = coreset.points - origin, coreset.weights
-    found = []
-    for draw in range(_SEEDINGS):
-        seeds = kmeans_plusplus(points, min(problem.k, len(points)), sample_weight=weights, random_state=draw)[0]
-        squared = nearest_squared(points, seeds)
-        found.append((np.sqrt(squared) @ weights / weights.sum(), power(squared, problem.z) @ weights))
-    distance, cost = np.mean(found, axis=0).tolist()
-    return distance, cost

@@ -19,6 +19,7 @@ from batch2online.methods.clustering.judge import Judge
 from batch2online.methods.clustering.lloyd import NEARLY_CONVERGED, WeightedPoints, refined_by_parts
 from batch2online.methods.clustering.own_solver import Solver, solved_by
 from batch2online.methods.clustering.sketch import ClusteringSketch
+from batch2online.metrics import Metrics, clustering_quality, silhouette
 from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.numerics.matching import cluster_changes, matched, shared_weight
 from batch2online.problem import (
@@ -30,6 +31,7 @@ from batch2online.problem import (
     resolution,
     sampling_error,
 )
+from batch2online.record import Averages
 from batch2online.rows import Rows, all_ones
 from batch2online.schema import at_least, finite, require_equal, shape, storable
 from batch2online.sketches.base import Coreset, Snapshot
@@ -44,6 +46,10 @@ _JUDGED_PER_CENTER = 10
 
 _ROWS_PER_CENTER = 50
 """So many rows for each center halve the price of their labels: few rows have labels, and many are still to come."""
+
+
+_SEEDINGS = 5
+"""Number of seedings whose mean the loss is compared with."""
 
 
 @storable
@@ -88,6 +94,41 @@ class ClusteringProblem(Problem):
         if self.exact:
             return DependsOn.ALL_ROWS
         return DependsOn.CURRENT_MODEL if self.warm_start else DependsOn.CORESET
+
+    @property
+    def best_model(self) -> str:
+        return "clustering known"
+
+    def quality(self, rows: Averages) -> Metrics:
+        return clustering_quality(rows)
+
+    def further_metrics(self, data: Snapshot, model: Centers) -> Metrics:
+        if "silhouette" not in data.cache:
+            data.cache["silhouette"] = silhouette(data.history, model.points)
+        return dict(data.cache["silhouette"])
+
+    def gain_over_seeds(self, data: Snapshot, model: Centers) -> float | None:
+        if self.z != 2 or not len(data.coreset):
+            return None
+        cost = self.seeding(data)[1]
+        return 1 - self.cost(model, data) / cost if cost > 0 else None
+
+    def seeding(self, data: Snapshot) -> tuple[float, float]:
+        """Return mean distance and cost of the rows of the coreset for seeds of k-means++ alone, as scikit-learn's."""
+        from sklearn.cluster import kmeans_plusplus  # a third of a second that a first report needs
+
+        if "seeding" not in data.cache:
+            coreset = data.coreset
+            origin = coreset.points.mean(axis=0)  # scikit-learn's distances come from products
+            points, weights = coreset.points - origin, coreset.weights
+            found = []
+            for draw in range(_SEEDINGS):
+                seeds = kmeans_plusplus(points, min(self.k, len(points)), sample_weight=weights, random_state=draw)[0]
+                squared = nearest_squared(points, seeds)
+                found.append((np.sqrt(squared) @ weights / weights.sum(), power(squared, self.z) @ weights))
+            data.cache["seeding"] = tuple(np.mean(found, axis=0).tolist())
+        distance, cost = data.cache["seeding"]
+        return distance, cost
 
     def first_check(self, width: int, n_targets: int) -> int:
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from dataclasses import dataclass, replace
@@ -424,17 +425,6 @@ class ClusteringSketch(Sketch):
             new.sampled_rows += len(rows)
         return new
 
-    def hands_over(self, has_new_model: bool) -> bool:
-        """Return whether there are seeds of a history."""
-        return self.reads_history and self.raced_rows > 0
-
-    def continued(self, earlier: Self) -> Self:
-        """Return the sketch with the seeds of its first rows; the race continues there."""
-        new = self._copy()
-        new.race, new.sampler = earlier.race, earlier.sampler
-        new.raced_rows, new.sampled_rows = earlier.raced_rows, earlier.sampled_rows
-        return new
-
     def seeds(self, history: RowSource | None = None) -> FloatArray:
         """Return the D^z seeds of the rows seen, in the order in which they were drawn."""
         sampler = self._with_seeds(history).sampler
@@ -561,6 +551,12 @@ class Clustering(CoresetBuilder):
     def largest(self) -> float:
         """Distances to the power z must be representable."""
         return largest_value(self.z)
+
+    def bounded(self) -> Clustering:
+        """Return a copy that keeps no more than the coreset."""
+        bounded = copy.copy(self)
+        bounded.keep_history, bounded.history_place = False, "coreset"
+        return bounded
 
     def _new_sketch(self, settings: SketchSettings) -> ClusteringSketch:
         return ClusteringSketch(replace(settings, size=self._size()), self.k, self.z, self.stages, self.keep_history)

@@ -9,14 +9,12 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.headline import Metrics, mean_loss, regression_quality
 from batch2online.input import LinearPlan, flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
-from batch2online.record import Averages
-from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
+from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.schema import check_value, require_equal
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
@@ -75,8 +73,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)`` after ridge regressions of the first
-        rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``, and ``Geometric(growth=1.2)``
-        with ``epsilon="auto"``; and ``Geometric(growth=2)`` for
+        rows, see Notes; ``Geometric(growth=1.5)`` with ``solve="coreset"``, and ``Geometric(growth=1.2)`` with
+        ``epsilon="auto"``; and ``Geometric(growth=2)`` for
         other losses, ``Geometric(growth=1.5)`` from 100 columns on. A policy that you give refits with the batch
         algorithm from its first check on, by default after ``3 * (n_features + 1)`` rows.
     solve : {"exact", "coreset"}
@@ -97,9 +95,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
         become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
         ``columns_`` describes the result.
-    background : bool, default False
-        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
-        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -148,12 +143,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     _needs_targets = True
 
     _problem = Problem  # which of two, _assembled checks
-    _best = "possible linear fit"
-
-    def _quality(self, rows: Averages) -> Metrics:
-        if isinstance(self._check_fitted().problem, LeastSquares):
-            return regression_quality(rows)
-        return {"MAE": rows.mean_secondary_loss} | mean_loss(rows)
 
     def __init__(
         self,
@@ -174,7 +163,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         window: int | None = None,
         keep_history: bool = False,
         columns: str | None = None,
-        background: bool = False,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -194,7 +182,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self.window = window
         self.keep_history = keep_history
         self.columns = columns
-        self.background = background
         self.first_id = first_id
         self.random_state = random_state
 
@@ -234,7 +221,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def _default_refresh(self, exact: bool) -> Policy:
         if exact:
             return _ADAPTIVE
-        return Geometric(growth=1.2) if self.epsilon == "auto" else Lazy(growth=1.2, tolerance=0.015)
+        return Geometric(growth=1.2 if self.epsilon == "auto" else 1.5)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -261,13 +248,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     @property
     def _takes_any_number(self) -> bool:
-        return self._is_plain
-
-    def _target_of(self, y: Any) -> Any:
-        target = super()._target_of(y)
-        if not self._is_plain:
-            self._predictor_loss().check(np.asarray(target, dtype=np.float64).reshape(-1))
-        return target
+        return self.loss in ("squared", "huber", "absolute", "quantile")
 
     # Each reads the engine and its model once: another thread may replace them at any moment.
 
@@ -320,7 +301,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     @classmethod
     def _assembled(cls, state: dict[str, Any]) -> Self:
         estimator = super()._assembled(state)
-        problem: Any = estimator._stream.problem
+        problem: Any = estimator.stream_.problem
         from batch2online.methods.linear_losses.problem import LinearLossProblem
 
         expected = LeastSquares if estimator._is_plain else LinearLossProblem

@@ -17,9 +17,11 @@ from batch2online.methods.least_squares.few_rows import FewRows
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.least_squares.sketch import LeverageSketch
 from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_share, least_squares, ridge
+from batch2online.metrics import Metrics, regression_quality
 from batch2online.numerics.triangular import column_norms
 from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
 from batch2online.quality import Baseline, MeanBaseline
+from batch2online.record import Averages
 from batch2online.results import most_moved
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
@@ -81,6 +83,13 @@ class LeastSquares(Problem):
 
     def baseline(self) -> Baseline:
         return MeanBaseline(self.warm_up())
+
+    @property
+    def best_model(self) -> str:
+        return "possible linear fit"
+
+    def quality(self, rows: Averages) -> Metrics:
+        return regression_quality(rows)
 
     def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> LinearModel:
         """Return a model that predicts the mean of the targets."""

@@ -13,19 +13,17 @@ from sklearn.base import ClassifierMixin
 
 from batch2online._types import FloatArray
 from batch2online.estimator import Trusted, check_plain
-from batch2online.headline import Metrics, classification_quality
-from batch2online.input import LinearPlan, PreparedRow, PreparedRows
+from batch2online.input import LinearPlan, PreparedRows, RowReader
 from batch2online.labels import Labelled, Labels
 from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor, default_refresh
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.linear_losses.solver import Penalty
+from batch2online.metrics import Metrics
 from batch2online.numerics.threads import one_thread
-from batch2online.record import Averages
 from batch2online.refresh import Policy
 from batch2online.schema import check_value
 from batch2online.stream import Stream
-from batch2online.validation import check_weights
 
 _LARGEST_EXPONENT = 700.0
 """Below the logarithm of the largest number."""
@@ -117,9 +115,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
         become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
         ``columns_`` describes the result.
-    background : bool, default False
-        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
-        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -155,9 +150,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     _needs_targets = True
     _problem = LinearLossProblem
 
-    def _quality(self, rows: Averages) -> Metrics:
-        return classification_quality(rows)
-
     @property
     def baseline_metrics_(self) -> Metrics:
         """Accuracy of the most frequent class so far, and log loss of the shares of classes so far.
@@ -181,7 +173,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         window: int | None = None,
         keep_history: bool = False,
         columns: str | None = None,
-        background: bool = False,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -196,7 +187,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         self.window = window
         self.keep_history = keep_history
         self.columns = columns
-        self.background = background
         self.first_id = first_id
         self.random_state = random_state
 
@@ -217,12 +207,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         """
         return super().partial_fit(X, y, sample_weight)
 
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
-        row = super()._prepare_one(x, y)
-        if not isinstance(self.class_weight, Mapping):
-            return row
-        points, targets = np.asarray(row.values, dtype=np.float64)[None], np.array([row.target])
-        return row._replace(weight=float(check_weights(self._weighted([y], None), points, targets)[0]))
+    def _new_reader(self) -> RowReader | None:
+        return None if isinstance(self.class_weight, Mapping) else super()._new_reader()
 
     def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
         return not isinstance(self.class_weight, Mapping) and super()._is_plain_array(X, y, sample_weight)
@@ -367,7 +353,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
             check_value("class_weight", given, list[tuple[bool | int | float | str, float]])
         params["class_weight"] = given if is_plain else dict(given)
         estimator = cls._assembled(state | {"params": params})
-        problem: Any = estimator._stream.problem
+        problem: Any = estimator.stream_.problem
         known = replace(problem, labels=estimator._checked_labels(state["labels"]))
-        estimator._stream = estimator._stream.append([], known)
+        estimator._stream = estimator.stream_.append([], known)
         return estimator

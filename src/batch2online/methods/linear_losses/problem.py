@@ -14,8 +14,10 @@ from batch2online.methods.linear_losses.losses import PredictorLoss
 from batch2online.methods.linear_losses.newton import predictors
 from batch2online.methods.linear_losses.sketch import AnchoredSample, AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
+from batch2online.metrics import Metrics, classification_quality
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores, MeanBaseline
+from batch2online.record import Averages
 from batch2online.refresh import Geometric
 from batch2online.results import most_moved
 from batch2online.rows import Rows
@@ -109,6 +111,15 @@ class LinearLossProblem(Problem):
     @property
     def secondary_name(self) -> str:
         return "errors" if self.loss.has_classes else "absolute residual"
+
+    @property
+    def best_model(self) -> str:
+        return "model known" if self.loss.has_classes else "possible linear fit"
+
+    def quality(self, rows: Averages) -> Metrics:
+        if self.loss.has_classes:
+            return classification_quality(rows)
+        return {"MAE": rows.mean_secondary_loss, "mean loss": rows.mean_loss}
 
     def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high"]:
         return "low"

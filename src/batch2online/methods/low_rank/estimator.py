@@ -10,14 +10,12 @@ from sklearn.utils.validation import check_array
 
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.headline import Metrics, low_rank_quality
 from batch2online.input import at_hand
 from batch2online.methods.low_rank.moments import SecondMoments, second_moments
 from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
-from batch2online.record import Averages
-from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
+from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.stream import Stream
 
 
@@ -45,9 +43,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2, growth=1.5, max_noise_factor=4)``. With ``solve="coreset"`` it is
-        ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with
-        ``center``, where explained variance matters and reacts more strongly than the loss; with ``epsilon="auto"``
-        ``Geometric(growth=1.5)``.
+        ``Geometric(growth=2.0)``, with ``epsilon="auto"`` ``Geometric(growth=1.5)``.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
         schedule keeps changes few, see "Proofs".
@@ -65,9 +61,6 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
         become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
         ``columns_`` describes the result.
-    background : bool, default False
-        Refit in a thread, so that no call takes long: a model fitted to the first s rows becomes current at row
-        ``s + s / 20``, whatever the speed. See ``docs/serving.md``.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -101,10 +94,6 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     """
 
     _problem = LowRank
-    _best = "possible subspace"
-
-    def _quality(self, rows: Averages) -> Metrics:
-        return low_rank_quality(rows)
 
     def __init__(
         self,
@@ -120,7 +109,6 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         window: int | None = None,
         keep_history: bool = False,
         columns: str | None = None,
-        background: bool = False,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -135,7 +123,6 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self.window = window
         self.keep_history = keep_history
         self.columns = columns
-        self.background = background
         self.first_id = first_id
         self.random_state = random_state
 
@@ -156,9 +143,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def _default_refresh(self, exact: bool) -> Policy:
         if exact:
             return Adaptive(kappa=2.0, growth=1.5, max_noise_factor=4.0)
-        if self.epsilon == "auto":
-            return Geometric(growth=1.5)
-        return Lazy(1.5, 0.004) if self.center else Lazy(1.7, 0.008)
+        return Geometric(growth=1.5 if self.epsilon == "auto" else 2.0)
 
     @property
     def _model(self) -> Subspace:

@@ -15,8 +15,10 @@ from batch2online._types import FloatArray
 from batch2online.methods.low_rank.moments import CANCELLATION, second_moments
 from batch2online.methods.low_rank.sketch import RidgeLeverageSketch
 from batch2online.methods.low_rank.solver import coreset_moments, leading_spectrum, leading_subspace
+from batch2online.metrics import Metrics, low_rank_quality
 from batch2online.numerics.distances import squared_lengths
 from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
+from batch2online.record import Averages
 from batch2online.rows import Rows
 from batch2online.schema import at_least, finite, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
@@ -58,6 +60,13 @@ class LowRank(Problem):
     @property
     def secondary_name(self) -> str:
         return "distance"
+
+    @property
+    def best_model(self) -> str:
+        return "possible subspace"
+
+    def quality(self, rows: Averages) -> Metrics:
+        return low_rank_quality(rows)
 
     @property
     def depends_on(self) -> DependsOn:

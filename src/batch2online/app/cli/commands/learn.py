@@ -193,7 +193,7 @@ class Night:
     resumed_at: int = 0
 
     def __post_init__(self) -> None:
-        stream = self.model._stream
+        stream = self.model.stream_
         self.first, self.n_changes = int(stream.n_seen), int(self.model.n_changes_)
         self._answerer = stream.answerer if stream.has_model else None
         self._record = _record_of(self.model)
@@ -206,7 +206,7 @@ class Night:
         if self._answerer is None:
             return
         prepared = self.model._prepare(rows, targets, None)
-        problem = prepared.problem or self.model._stream.problem
+        problem = prepared.problem or self.model.stream_.problem
         for points, y, weights in prepared.batches:
             losses, secondary = losses_of_answers(problem, self._answerer, points, y)
             self.loss, self.secondary = self.loss + float(losses.sum()), self.secondary + float(secondary.sum())
@@ -219,7 +219,7 @@ class Night:
         if self._answerer is None or not self.rows:
             return {}
         found = Averages(self.rows, float(self.rows), self.loss, self.secondary, self._total())
-        return dict(self.model._quality(found))
+        return dict(self.model.stream_.problem.quality(found))
 
     def quality_learning(self) -> dict[str, float]:
         """Return measures of the night in which each row was predicted just before it was learned."""
@@ -228,13 +228,13 @@ class Night:
             return {}
         sums = now.loss - before.loss, now.secondary_loss - before.secondary_loss
         found = Averages(now.rows - before.rows, now.weight - before.weight, *sums, self._total())
-        return dict(self.model._quality(found))
+        return dict(self.model.stream_.problem.quality(found))
 
     def _total(self) -> float:
         """Return the loss of the mean of the night."""
         if self.spread is None:
             return float("nan")
-        return self.spread.total(around_zero=not getattr(self.model._stream.sketch, "intercept", True))
+        return self.spread.total(around_zero=not getattr(self.model.stream_.sketch, "intercept", True))
 
     def events(self) -> list[Any]:
         """Return the changes of the night, at most 10,000."""
@@ -243,7 +243,7 @@ class Night:
 
 
 def _record_of(model: Any) -> Record | None:
-    record: Record | None = model._view().current.record
+    record: Record | None = model.stream_.view().current.record
     return record
 
 

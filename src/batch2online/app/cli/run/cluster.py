@@ -77,11 +77,11 @@ def learn_files(
     run.checksum = zlib.crc32(repr([check for _, _, check, _ in counts]).encode())
     if not run.rows:
         raise stream.no_rows_error()
-    surveys = [Survey(rows, rows, None) for rows, *_ in counts]
+    surveys = [Survey(rows, rows) for rows, *_ in counts]
     targets = [None if stream.preparation.target is None else part.targets for part in parts]
     placed = numbered([part.rows for part in parts], targets, [None] * len(parts), surveys, 0)
     try:
-        fit_table(run.model, Table(tuple(placed), None, None), lambda done, of: progress(run, done / of))
+        fit_table(run.model, Table(placed), lambda done, of: progress(run, done / of))
     except ValueError as error:
         raise DataError(str(error)) from error
     return run

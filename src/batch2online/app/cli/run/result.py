@@ -146,7 +146,8 @@ def quality_of(model: Any) -> dict[str, Any]:
 
     ``regret_of`` names the rows that ``loss``, ``optimum``, ``ratio`` and ``regret`` refer to.
     """
-    (rows, recent), handful, baseline = model._averages(), model._handful(), model._baseline()
+    found = model.stream_.performance()
+    rows, recent, handful, baseline = found.averages, found.recent, found.handful, found.baseline
     auc = baseline.auc if isinstance(baseline, ClassBaseline) else None
     return {
         "metrics": model.metrics_,
@@ -163,7 +164,7 @@ def quality_of(model: Any) -> dict[str, Any]:
 
 def last_model(model: Any) -> dict[str, Any]:
     """Return the cost of the current model on all rows seen: exact, or measured on the coreset for clustering."""
-    now = model._view()
+    now = model.stream_.view()
     excluded = now.current.unscored.excluded
     cost = float(now.problem.cost(now.model, now.snapshot(), *excluded)) if now.has_model else math.nan
     cost /= now.current.newest_weight
@@ -185,7 +186,7 @@ def change_record(event: Any, model: Any = None) -> dict[str, Any]:
     found = {**known, "excess": event.excess, "reason": event.reason}
     if model is None:
         return found
-    names, labels = getattr(model, "feature_names_in_", None), getattr(model._view().problem, "labels", {})
+    names, labels = getattr(model, "feature_names_in_", None), getattr(model.stream_.view().problem, "labels", {})
     if event.coefficient_classes is not None:
         found["coefficient_classes"] = [labels.get(code, code) for code in event.coefficient_classes]
     return found | {"explanation": explained(event, names=names, labels=labels)}

@@ -17,11 +17,11 @@ import pyarrow as pa
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks.task import Task
-from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of
+from batch2online.app.inputs import Batch, DataError, Input, Remedy, open_sources, paths_of
 from batch2online.app.inputs.batch import kind_of, mismatch, row_place
 from batch2online.app.inputs.infer import PreparationOptions, ignored_columns, prepare
 from batch2online.app.inputs.preparation import Preparation
-from batch2online.app.inputs.source import Concatenated
+from batch2online.app.inputs.source import Source
 from batch2online.frames.columns import ColumnType
 from batch2online.frames.preparation import LOOKAHEAD
 
@@ -112,7 +112,7 @@ class PreparedStream:
 
     name: str
     preparation: Preparation
-    source: Source | Concatenated
+    source: Input
     batches: Iterator[Batch]
     shuffle_seed: int | None
     notes: list[str] = field(default_factory=list)
@@ -204,7 +204,7 @@ class DatasetInfo:
 
 
 def open_stream(
-    source: Source | Concatenated,
+    source: Input,
     name: str,
     task: Task,
     known: Preparation | None = None,
@@ -250,7 +250,7 @@ def open_stream(
     return PreparedStream(name, preparation, source, rows, seed, notes, invalid_targets=task.invalid_targets)
 
 
-def _needs_lookahead(source: Source | Concatenated, inputs: list[str], settings: Settings) -> bool:
+def _needs_lookahead(source: Input, inputs: list[str], settings: Settings) -> bool:
     """Whether the preparation depends on the first rows; a live input waits for them only with ``--lookahead``."""
     if source.is_live:
         return settings.lookahead is not None
@@ -259,7 +259,7 @@ def _needs_lookahead(source: Source | Concatenated, inputs: list[str], settings:
     return has_strings or settings.standardize or settings.missing == "mean"
 
 
-def _notes_on(preparation: Preparation, source: Source | Concatenated, settings: Settings) -> Iterator[str]:
+def _notes_on(preparation: Preparation, source: Input, settings: Settings) -> Iterator[str]:
     """Yield notes on what was inferred from few rows, and on columns with many categories."""
     rows = preparation.known_rows
     is_inferred = preparation.categories or preparation.standardised or preparation.missing == "mean"
