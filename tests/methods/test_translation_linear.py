@@ -192,11 +192,12 @@ def test_least_squares_of_scikit_learn_moves_with_rows_and_targets():
 def test_sums_of_expansions_are_the_same_function_from_any_origin():
     rng = np.random.default_rng(1)
     half = rng.normal(size=(3, 3))
-    constant, linear = rng.normal(size=1), rng.normal(size=(1, 1, 3))
-    for matrix in (np.zeros((1, 0, 0)), (half @ half.T)[None]):
-        sums, theta = Expansion(constant, linear, matrix, np.zeros(0), False), rng.normal(size=(1, 3))
+    constants, linear = rng.normal(size=(2, 1)), rng.normal(size=(2, 1, 1, 3))
+    sums = Expansion(constants, linear, (half @ half.T)[None], np.zeros(0), False)
+    for order in (1, 2):
+        theta = rng.normal(size=(1, 3))
         moved, expected = (
-            each.total().value_and_gradient(at)
+            each.total(order).value_and_gradient(at)
             for each, at in ((sums.translated(2.5), theta), (sums, theta + np.array([[2.5, 0.0, 0.0]])))
         )
         assert moved[0] == pytest.approx(expected[0], rel=1e-12)

@@ -10,7 +10,7 @@ import pytest
 
 from batch2online.coresets import Anchored
 from batch2online.methods.linear_losses import classes
-from batch2online.methods.linear_losses.expansion import ExpandedRows, Expansion, RowExpansions
+from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion, RowExpansions
 from batch2online.methods.linear_losses.losses import Logistic, Poisson
 from batch2online.methods.linear_losses.newton import Objective
 from batch2online.methods.linear_losses.pilot import PilotModel, counted
@@ -26,24 +26,22 @@ def rows_at(ids):
     return Rows(ROWS[ids], LABELS[ids, None], ones(len(ids)), ids)
 
 
-def expanded(loss, rows, is_quadratic=True):
+def expanded(loss, rows, order=2):
     local, k = loss.expanded(rows.eta, rows.y, rows.scale), rows.eta.shape[1]
-    sums = Expansion.empty(k, rows.design.shape[1], k, is_balanced=False)
-    sums = sums if is_quadratic else replace(sums, matrix=sums.matrix[:, :0, :0])
-    return sums.including(loss, rows, local), RowExpansions(loss, rows, local, is_quadratic)
+    sums = Expansion.empty(k, rows.design.shape[1], k, is_balanced=False).including(loss, rows, local)
+    return Expanded(sums.total(order), RowExpansions(loss, rows, local, order))
 
 
-@pytest.mark.parametrize("is_quadratic", [False, True])
+@pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("loss", "k"), [(Logistic(), 1), (Logistic(), 3), (Poisson(), 1)])
-def test_expansions_of_rows_are_parts_of_the_sums(loss, k, is_quadratic):
+def test_expansions_of_rows_are_parts_of_the_sums(loss, k, order):
     """With all rows in the coreset the objective with expansions is the plain one, whatever they are expanded at."""
     rng = np.random.default_rng(3)
     design, y = np.column_stack([np.ones(500), ROWS[:500] / 4]), rng.integers(0, max(k, 2), 500).astype(float)
     rows = ExpandedRows(design, y, rng.uniform(0.5, 2, 500), rng.normal(size=(500, k)), np.ones(500))
-    sums, own = expanded(loss, rows, is_quadratic)
     none, theta = np.zeros((k, 5)), rng.normal(size=(k, 5)) / 4
     plain = Objective(loss, design, y, rows.weights, 1.0, none, none)
-    other = replace(plain, quadratic=sums.total(), expansions=own)
+    other = replace(plain, expanded=expanded(loss, rows, order))
     one, two = plain.at(theta), other.at(theta)
     assert two.value == pytest.approx(one.value, rel=1e-10)
     np.testing.assert_allclose(two.gradient, one.gradient, atol=1e-8)
@@ -90,7 +88,7 @@ def test_rows_are_expanded_once_the_coreset_does_not_hold_all_of_them():
     design, y = more.frame.design(ROWS[:2_400]), classes.positions(more.classes, LABELS[:2_400])
     np.testing.assert_allclose(more.frame.outer(more.pilot_model.theta)[0], THETA[:, 1:])
     rows = ExpandedRows(design, y, np.ones(2_400), design @ more.pilot_model.theta.T, 1.0)
-    found, expected = more.sums.total(), expanded(Logistic(), rows)[0].total()
+    found, expected = more.sums.total(2), expanded(Logistic(), rows).all_rows
     np.testing.assert_allclose(found.matrix, expected.matrix, rtol=1e-10)
     np.testing.assert_allclose(found.linear, expected.linear, rtol=1e-8, atol=1e-8)
 

@@ -1,9 +1,9 @@
 r"""Taylor expansions of the losses of rows, of single ones and summed over all.
 
 The expansion of a row at the predictor e, with first derivative g and second derivative h there, is
-:math:`T(\theta) = l + g (\eta - e) + h (\eta - e)^2 / 2`, :math:`\eta = z \cdot \theta`. The last term is left out, in
-all rows of a stream, where its matrix would be large. A sum of expansions is a constant, a linear form and a quadratic
-form.
+:math:`T(\theta) = l + g (\eta - e) + h (\eta - e)^2 / 2`, :math:`\eta = z \cdot \theta`. *Taylor order 1* leaves out
+the last term; order 2 is there where its matrix is small. A sum of expansions is a constant, a linear form and a
+quadratic form.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class RowExpansions:
     loss: PredictorLoss
     rows: ExpandedRows
     local: Local
-    is_quadratic: bool
+    order: int
 
     def value_and_gradient(self, eta: FloatArray, piece: slice = slice(None)) -> tuple[FloatArray, FloatArray]:
         """Return values (n,) and first derivatives (n, K) of the rows of a piece at predictors (n, K)."""
         values, slope = self.local[0][piece], self.local[1][piece]
         anchor = self.rows.eta[piece]
         moved = eta - anchor
-        if not self.is_quadratic:
+        if self.order == 1:
             return values + (moved * slope).sum(axis=1), slope
         bent = self.loss.hessian_product(anchor, self.local[2][piece], moved)
         return values + (moved * (slope + bent / 2)).sum(axis=1), slope + bent
@@ -76,33 +76,41 @@ class Quadratic(NamedTuple):
         return value + float(np.vdot(theta, bent)) / 2, np.asarray(self.linear + bent)
 
 
+class Expanded(NamedTuple):
+    """Expansions of one Taylor order: the sum over all rows, and those of the rows of the coreset."""
+
+    all_rows: Quadratic
+    coreset: RowExpansions
+
+
 @storable
 @dataclass(frozen=True)
 class Expansion:
-    """Sums of expansions in one part or, where classes are balanced, in one part for each class.
+    """Sums of expansions of both Taylor orders, in one part or, where classes are balanced, in one for each class.
 
     Weights of balanced classes are :math:`W / (K W_c)`, as for ``class_weight="balanced"`` in scikit-learn. They change
     with every row, so they are applied in :meth:`total`.
 
     Attributes
     ----------
-    constants, linear : (c,) and (c, K, p) arrays
+    constants, linear : (2, c) and (2, c, K, p) arrays
+        Constants and linear forms of both orders.
     matrix : (c, K p, K p) array
-        Empty if expansions are linear.
+        Empty if order 2 is not kept.
     masses : (c,) array
         Weights of the rows of balanced classes; empty if classes are not balanced.
     is_balanced : bool
         Whether there is a part for each class.
     """
 
-    constants: Annotated[FloatArray, shape("c"), finite]
-    linear: Annotated[FloatArray, shape("c", "k", "p"), finite]
+    constants: Annotated[FloatArray, shape(2, "c"), finite]
+    linear: Annotated[FloatArray, shape(2, "c", "k", "p"), finite]
     matrix: Annotated[FloatArray, shape("c", "size", "size"), finite]
     masses: Annotated[FloatArray, shape("m"), finite, at_least(0)]
     is_balanced: bool
 
     def validate(self) -> None:
-        n, (_, k, p) = len(self.constants), self.linear.shape
+        _, n, k, p = self.linear.shape
         require(self.is_balanced or n == 1, f"constants: found {n}, expected one, or one for each balanced class")
         require_equal("masses", len(self.masses), n if self.is_balanced else 0)
         require(self.matrix.shape[1] in (0, k * p), f"matrix: found {self.matrix.shape}, expected {k * p} or no rows")
@@ -112,13 +120,13 @@ class Expansion:
         """Return the sums over no rows."""
         n = n_classes if is_balanced else 1
         size = n_outputs * n_columns if sizes.keeps_matrix(n_outputs, n_columns, n) else 0
-        linear, masses = np.zeros((n, n_outputs, n_columns)), np.zeros(n if is_balanced else 0)
-        return cls(np.zeros(n), linear, np.zeros((n, size, size)), masses, is_balanced)
+        linear, masses = np.zeros((2, n, n_outputs, n_columns)), np.zeros(n if is_balanced else 0)
+        return cls(np.zeros((2, n)), linear, np.zeros((n, size, size)), masses, is_balanced)
 
     @property
-    def is_quadratic(self) -> bool:
-        """Whether expansions have second derivatives."""
-        return bool(self.matrix.shape[1])
+    def orders(self) -> tuple[int, ...]:
+        """Available Taylor orders, from the highest on."""
+        return (2, 1) if self.matrix.shape[1] else (1,)
 
     @property
     def factors(self) -> FloatArray:
@@ -142,14 +150,13 @@ class Expansion:
         constants, linear, matrix = self.constants.copy(), self.linear.copy(), self.matrix.copy()
         for part, few in self._parts(rows.y):
             (design, _, weights, eta, _), (values, gradient, hessian) = rows.some(few), [each[few] for each in local]
-            forms = weights * gradient.T
-            constants[part] += weights @ values - np.vdot(forms, eta.T)
-            if self.is_quadratic:
-                bent = weights * loss.hessian_product(eta, hessian, eta).T
-                constants[part] += np.vdot(bent, eta.T) / 2
-                forms = forms - bent
+            bent = loss.hessian_product(eta, hessian, eta)
+            forms = weights * np.stack([gradient.T, (gradient - bent).T])
+            constants[0, part] += weights @ values - np.vdot(forms[0], eta.T)
+            constants[1, part] += weights @ values - np.vdot(forms[0] + forms[1], eta.T) / 2
+            linear[:, part] += forms @ design
+            if 2 in self.orders:
                 matrix[part] += loss.hessian_sum(design, weights, eta, hessian)
-            linear[part] += forms @ design
         new = replace(self, constants=constants, linear=linear, matrix=matrix)
         return new.holding(rows.weights, rows.y)
 
@@ -159,21 +166,22 @@ class Expansion:
             return [(0, slice(None))]
         return [(part, np.flatnonzero(y == part)) for part in np.unique(y).astype(np.int64).tolist()]
 
-    def total(self) -> Quadratic:
-        """Return the sum over all rows, times the weights of their classes."""
-        if not self.is_balanced:
-            return Quadratic(float(self.constants[0]), self.linear[0], self.matrix[0])
-        linear, matrix = (np.tensordot(self.factors, each, 1) for each in (self.linear, self.matrix))
-        return Quadratic(float(self.factors @ self.constants), linear, matrix)
+    def total(self, order: int) -> Quadratic:
+        """Return the sum over all rows of expansions of this order, times the weights of their classes."""
+        factors = self.factors if self.is_balanced else np.ones(1)
+        linear = np.tensordot(factors, self.linear[order - 1], 1)
+        matrix = self.matrix if order == 2 else self.matrix[:, :0, :0]
+        matrix = np.tensordot(factors, matrix, 1) if self.is_balanced else matrix[0]
+        return Quadratic(float(factors @ self.constants[order - 1]), linear, matrix)
 
     def translated(self, by: float) -> Expansion:
         """Return the sums for a single predictor reduced by this amount: the constant is the first parameter."""
         if not by:
             return self
-        constants, linear = self.constants + by * self.linear[:, 0, 0], self.linear.copy()
-        if self.is_quadratic:
-            constants += by * by * self.matrix[:, 0, 0] / 2
-            linear[:, 0] += by * self.matrix[:, 0]
+        constants, linear = self.constants + by * self.linear[:, :, 0, 0], self.linear.copy()
+        if 2 in self.orders:
+            constants[1] += by * by * self.matrix[:, 0, 0] / 2
+            linear[1, :, 0] += by * self.matrix[:, 0]
         return replace(self, constants=constants, linear=linear)
 
     def moved(self, outputs: FloatArray, columns: FloatArray) -> Expansion:
@@ -182,21 +190,21 @@ class Expansion:
         ``outputs`` (K, K') turns new predictors into former ones, ``columns`` (p, p) former rows z into new ones.
         """
         linear, matrix = np.asarray(outputs.T @ self.linear @ columns.T), self.matrix
-        if self.is_quadratic:
+        if 2 in self.orders:
             both = np.kron(outputs.T, columns)
             matrix = np.asarray(both @ matrix @ both.T)
         return replace(self, linear=linear, matrix=matrix)
 
     def of_classes(self, outputs: FloatArray, places: IntArray, n_classes: int) -> Expansion:
         """Return the sums in terms of more classes, among which the current ones have these positions."""
-        k, p = outputs.shape[1], self.linear.shape[2]
+        k, p = outputs.shape[1], self.linear.shape[3]
         new, own = Expansion.empty(k, p, n_classes, self.is_balanced), self
-        if not new.is_quadratic:
+        if 2 not in new.orders:
             own = replace(self, matrix=self.matrix[:, :0, :0])
         own = own.moved(outputs, np.eye(p))
         parts = places if self.is_balanced else np.array([0])
-        new.constants[parts], new.linear[parts] = own.constants, own.linear
-        if new.is_quadratic:
+        new.constants[:, parts], new.linear[:, parts] = own.constants, own.linear
+        if 2 in new.orders:
             new.matrix[parts] = own.matrix
         if self.is_balanced:
             new.masses[parts] = own.masses

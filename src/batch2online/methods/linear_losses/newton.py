@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from batch2online._types import FloatArray
-from batch2online.methods.linear_losses.expansion import Quadratic, RowExpansions
+from batch2online.methods.linear_losses.expansion import Expanded
 from batch2online.methods.linear_losses.losses import PredictorLoss, pieces, weighted_gram
 from batch2online.numerics.memory import check_available
 
@@ -41,8 +41,8 @@ class Point(NamedTuple):
 class Objective:
     """``sum(weights * loss) + sum(ridge * theta^2) / 2 + sum(lasso * |theta|)`` of parameters theta (K, p).
 
-    With ``expansions``, those of the rows are subtracted from their losses, and the sum over all rows, ``quadratic``,
-    is added. With ``kept``, a projection (p, p), it is minimised over parameters ``theta = theta @ kept.T`` alone.
+    Expansions of rows, if there are any, are subtracted from their losses, and their sum over all rows is added. With
+    ``kept``, a projection (p, p), it is minimised over parameters ``theta = theta @ kept.T`` alone.
     """
 
     loss: PredictorLoss
@@ -53,8 +53,7 @@ class Objective:
     ridge: FloatArray
     lasso: FloatArray
     kept: FloatArray | None = None
-    quadratic: Quadratic | None = None
-    expansions: RowExpansions | None = None
+    expanded: Expanded | None = None
 
     @property
     def is_wide(self) -> bool:
@@ -76,8 +75,8 @@ class Objective:
                     total, gradient = total + value, gradient + slope
             total += float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
             gradient = gradient + self.ridge * theta
-            if self.quadratic is not None:
-                value, slope = self.quadratic.value_and_gradient(theta)
+            if self.expanded is not None:
+                value, slope = self.expanded.all_rows.value_and_gradient(theta)
                 total, gradient = total + value, gradient + slope
             gradient = gradient if self.kept is None else gradient @ self.kept
         return Point(theta, eta, total if np.isfinite(total) else np.inf, gradient, hessian)
@@ -86,8 +85,8 @@ class Objective:
         self, piece: slice, eta: FloatArray, values: FloatArray, gradients: FloatArray
     ) -> tuple[float, FloatArray]:
         """Return the sum over a piece of rows, and its gradient, given the losses and their first derivatives."""
-        if self.expansions is not None:
-            known = self.expansions.value_and_gradient(eta, piece)
+        if self.expanded is not None:
+            known = self.expanded.coreset.value_and_gradient(eta, piece)
             values, gradients = values - known[0], gradients - known[1]
         weights = self.weights[piece]
         return float(weights @ values), (weights * gradients.T) @ self.design[piece]
@@ -98,8 +97,8 @@ class Objective:
             what = "The Hessian of {:,} classes and {:,} columns".format(*point.theta.shape)
             check_available(3 * 8 * float(point.theta.size) ** 2, what, "A penalty with l1_ratio=0 needs none.")
         total = self.loss.hessian_sum(self.design, self.weights, point.eta, point.hessian)
-        if self.expansions is not None and self.quadratic is not None and self.quadratic.matrix.size:
-            total += self.quadratic.matrix - self.expansions.curvature
+        if self.expanded is not None and self.expanded.all_rows.matrix.size:
+            total += self.expanded.all_rows.matrix - self.expanded.coreset.curvature
         total[np.diag_indices(len(total))] += self.ridge.reshape(-1)
         if self.kept is None:
             return total

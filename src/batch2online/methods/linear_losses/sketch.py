@@ -25,7 +25,7 @@ import numpy as np
 from batch2online import sampling
 from batch2online._types import FloatArray, WordArray
 from batch2online.methods.linear_losses.classes import Classes, outputs, parameters, positions, recoded, with_new
-from batch2online.methods.linear_losses.expansion import ExpandedRows, Expansion, Quadratic, RowExpansions
+from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion, RowExpansions
 from batch2online.methods.linear_losses.losses import PredictorLoss, named, weighted_gram
 from batch2online.methods.linear_losses.pilot import PilotModel, counted
 from batch2online.numerics.standardizer import Standardizer
@@ -59,10 +59,8 @@ class AnchoredSample(NamedTuple):
     """Rows with their weights in the coreset, and the predictors at which they were expanded."""
     multipliers: FloatArray
     """Factors by which sampling has multiplied the weights of rows."""
-    sums: Quadratic | None
-    """Sum of the expansions of all rows; None if the coreset holds all of them as they are."""
-    expansions: RowExpansions | None
-    """Expansions of the rows of the coreset, part of this sum."""
+    expanded: tuple[Expanded, ...]
+    """Expansions of each order, from the highest on; none if the coreset holds all rows as they are."""
     weight: float
     """Weight of all rows."""
     effective_rows: float
@@ -77,14 +75,16 @@ class AnchoredSample(NamedTuple):
     def cost(self, losses: FloatArray, theta: FloatArray, is_expanded: bool = True) -> float:
         """Return the total loss of all rows, given those (n,) of the coreset at theta (K, p).
 
-        Expansions at models far away can leave more than the losses themselves, and are left out then.
+        Of the coreset alone and the expansions of each order, those count that leave the least noise.
         """
-        weights, noise = self.anchored.weights, np.square(self.anchored.weights) * (1 - 1 / self.multipliers)
-        if is_expanded and self.sums is not None and self.expansions is not None:
-            left = losses - self.expansions.value_and_gradient((theta @ self.anchored.design.T).T)[0]
-            if noise @ np.square(left) <= noise @ np.square(losses):
-                return self.sums.value_and_gradient(theta)[0] + float(weights @ left)
-        return float(weights @ losses)
+        weights, eta = self.anchored.weights, (theta @ self.anchored.design.T).T
+        noise = np.square(weights) * (1 - 1 / self.multipliers)
+        known, least = 0.0, losses
+        for each in self.expanded if is_expanded else ():
+            left = losses - each.coreset.value_and_gradient(eta)[0]
+            if noise @ np.square(left) < noise @ np.square(least):
+                known, least = each.all_rows.value_and_gradient(theta)[0], left
+        return known + float(weights @ least)
 
 
 @storable
@@ -170,8 +170,10 @@ class AnchoredSketch(AntitoneSketch):
         found = (self.frame.intercept, len(self.frame.shift), self.sums.is_balanced)
         require_equal("settings of sums", found, (self.intercept, width, self.balanced))
         shape = (self.loss.n_outputs(n), self.frame.n_columns)
-        require_equal("theta", (self.pilot_model.theta.shape, self.sums.linear.shape[1:]), (shape, shape))
-        require(not self.balanced or len(self.sums.constants) == n, f"sums: found {len(self.sums.constants)}, not {n}")
+        require_equal("theta", (self.pilot_model.theta.shape, self.sums.linear.shape[2:]), (shape, shape))
+        require(
+            not self.balanced or self.sums.constants.shape[1] == n, f"sums: found {self.sums.constants.shape}, not {n}"
+        )
         factors = len(self.pilot_model.factors)
         require(factors in ((0, n) if self.balanced else (0,)), f"factors: found {factors} for {n} classes")
         are_codes = len(set(self.classes)) == n and all(map(math.isfinite, self.classes))
@@ -378,7 +380,7 @@ class AnchoredSketch(AntitoneSketch):
 
     def _in_full(self) -> AnchoredSample:
         rows, weights = self.sample()
-        own, sums, expansions = self, None, None
+        own, expanded = self, list[Expanded]()
         if self.is_complete:
             own = self._copy()
             own.frame = self._frame_of(rows)
@@ -386,10 +388,11 @@ class AnchoredSketch(AntitoneSketch):
         del rows, weights  # they are not small, and what follows takes memory as well
         if not self.is_complete:
             local = self.loss.expanded(here.eta, here.y, here.scale)
-            sums, expansions = self.sums.total(), RowExpansions(self.loss, here, local, self.sums.is_quadratic)
+            for order in self.sums.orders:
+                expanded.append(Expanded(self.sums.total(order), RowExpansions(self.loss, here, local, order)))
         moments = weighted_gram(here.design, here.weights)
         factors = tuple(self.sums.factors.tolist()) if self.balanced else ()
-        given = (self.loss, own.frame, self.classes, here, multipliers, sums, expansions)
+        given = (self.loss, own.frame, self.classes, here, multipliers, tuple(expanded))
         return AnchoredSample(*given, self.totals.weight, self.totals.effective_rows, moments, factors)
 
     def _merge(self, other: Any) -> None:

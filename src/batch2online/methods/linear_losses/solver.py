@@ -1,12 +1,12 @@
 r"""Fit a model to an anchored coreset, with the expansions of all rows or by the coreset alone.
 
-The gradient of either objective has the noise :math:`V = \sum w_i (w_i - 1) |H^{-1/2} z_i r_i|^2` with remainders r of
-the gradients of rows: the gradients, less those of the expansions. H is the Hessian, of several classes the block of
-each. The objective with expansions is solved from the current model on; the solution is accepted if its noise is no
-larger than without expansions, and if the plain objective is above its minimum by no more than its noise explains, by
-one Newton step. That guards against expansions at models far away. Otherwise the plain problem is solved, and accepted
-if the other one is not better by the same criteria. Half of the remaining noise estimates how much more the solution
-costs than the best model of all rows.
+The gradient has the noise :math:`V = \sum w_i (w_i - 1) |H^{-1/2} z_i r_i|^2` with remainders r of the gradients of
+rows: the gradients, less those of the expansions. H is the Hessian, of several classes the block of each. The problem
+is solved first with expansions of the order that the current model was fitted with, from that model on. The solution is
+accepted if no other order has less noise there, and if the plain objective, that of the coreset alone, is above its
+minimum by no more than its noise explains, by one Newton step. That guards against expansions at models far away.
+Otherwise the plain problem is solved, and then the orders of less noise, until a solution is accepted. Half of the
+remaining noise estimates how much more the solution costs than the best model of all rows.
 
 Nearly collinear columns: rows z are centred (next to a constant) and their columns scaled to norm one. A direction v of
 unit length has the squared singular value :math:`s^2 = v' (Z' W Z + \Lambda / h) v`, where Λ is the ridge penalty and h
@@ -81,45 +81,49 @@ class Fit(NamedTuple):
     theta: FloatArray
     scale: float
     value: float
-    is_expanded: bool = False
-    """Whether the objective has the expansions of all rows."""
+    order: int = 0
+    """Taylor order of the expansions in the objective; 0 for none."""
     excess: float = 0.0
     """Half the remaining noise of the gradient, times the roughness of the loss."""
     inverses: FloatArray | None = None
     """Those of :class:`~batch2online.methods.linear_losses.newton.Solution`."""
 
 
-def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None) -> Fit:
+def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, order: int = 0) -> Fit:
     """Return the model fitted to an anchored coreset.
 
-    ``current`` parameters (K, p) are one of the starts. The model has no component along directions in which rows
-    hardly vary, unless the penalty has absolute values, which choose among columns.
+    ``current`` parameters (K, p) are one of the starts; ``order`` is their Taylor order, 0 for the highest. The model
+    has no component along directions in which rows hardly vary, unless the penalty has absolute values, which choose
+    among columns.
     """
     if not penalty.has_absolute_values:
         kept = projection(sample, penalty.strength(sample.weight))
         sample = sample._replace(kept=kept)
         current = current if current is None or kept is None else current @ kept.T
-    found, rows = _fitted(sample, penalty, current), sample.anchored
+    found, rows = _fitted(sample, penalty, current, order), sample.anchored
     scale = sample.loss.scale_of(rows.design @ found.theta.T, rows.y, rows.weights)
     return found._replace(scale=scale, excess=sample.loss.roughness * found.excess)
 
 
-def _fitted(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None) -> Fit:
-    others = [] if current is None else [current]
-    if sample.sums is not None and current is not None and not penalty.has_absolute_values:
-        found = _solved(sample, penalty, [current], is_expanded=True)
+def _fitted(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, order: int) -> Fit:
+    others, orders = [] if current is None else [current], [each.coreset.order for each in sample.expanded]
+    if orders and current is not None and not penalty.has_absolute_values:
+        found = _solved(sample, penalty, [current], order if order in orders else orders[0])
         noises, gap = _noises(sample, penalty, found)
-        if np.isfinite(found.value) and noises[1] <= noises[0] and 0 <= gap <= _SUSPICIOUS * noises[0]:
-            return found._replace(excess=noises[1] / 2)
-    plain = _solved(sample, penalty, [_constant(sample), *others])
-    if sample.sums is None:
+        is_least = noises[found.order] <= min(noises.values())
+        if np.isfinite(found.value) and is_least and 0 <= gap <= _SUSPICIOUS * noises[0]:
+            return found._replace(excess=noises[found.order] / 2)
+    plain = _solved(sample, penalty, [_constant(sample), *others], 0)
+    if not orders:
         return plain
     noises, _ = _noises(sample, penalty, plain)
-    if noises[1] < noises[0]:
-        found = _solved(sample, penalty, [plain.theta, *others], is_expanded=True)
+    for each in sorted(orders, key=noises.__getitem__):
+        if noises[each] >= noises[0]:
+            break
+        found = _solved(sample, penalty, [plain.theta, *others], each)
         risen = _objective(sample, penalty, plain.scale).at(found.theta).value - plain.value
         if np.isfinite(found.value) and risen <= _SUSPICIOUS * noises[0]:
-            return found._replace(excess=_noises(sample, penalty, found)[0][1] / 2)
+            return found._replace(excess=_noises(sample, penalty, found)[0][each] / 2)
     return plain._replace(excess=noises[0] / 2)
 
 
@@ -133,32 +137,31 @@ def _constant(sample: AnchoredSample) -> FloatArray:
     return theta
 
 
-def _objective(sample: AnchoredSample, penalty: Penalty, scale: float, is_expanded: bool = False) -> Objective:
+def _objective(sample: AnchoredSample, penalty: Penalty, scale: float, order: int = 0) -> Objective:
     rows, strength = sample.anchored, penalty.strength(sample.weight)
     squares = np.broadcast_to(sample.frame.penalties(), (rows.eta.shape[1], rows.design.shape[1]))
     ridge, lasso = squares * (strength * (1 - penalty.l1_ratio)), np.sqrt(squares) * (strength * penalty.l1_ratio)
-    expanded = (sample.sums, sample.expansions) if is_expanded else ()
-    given = (sample.loss, rows.design, rows.y, rows.weights, scale, ridge, lasso, sample.kept)
-    return Objective(*given, *expanded)
+    expanded = next((each for each in sample.expanded if each.coreset.order == order), None)
+    return Objective(sample.loss, rows.design, rows.y, rows.weights, scale, ridge, lasso, sample.kept, expanded)
 
 
-def _solved(sample: AnchoredSample, penalty: Penalty, starts: list[FloatArray], is_expanded: bool = False) -> Fit:
+def _solved(sample: AnchoredSample, penalty: Penalty, starts: list[FloatArray], order: int) -> Fit:
     """Return the solution along the scales of the loss; of infinite value if there is no minimum."""
-    rows, loss, found = sample.anchored, sample.loss, Fit(starts[0], 1.0, np.inf, is_expanded)
+    rows, loss, found = sample.anchored, sample.loss, Fit(starts[0], 1.0, np.inf, order)
     constant = predictors(rows.design, _constant(sample))
     for turn in count():
         scale = loss.next_scale(turn, found.scale, predictors(rows.design, starts[0]), rows.y, rows.weights)
         if scale is None:
             return found
         unit = max(abs(float(rows.weights @ loss.value(constant, rows.y, scale))), np.finfo(np.float64).tiny)
-        objective = _objective(sample, penalty, scale, is_expanded)
+        objective = _objective(sample, penalty, scale, order)
         tolerance = _unnoticed(sample) if objective.is_wide else unit * (_ACCURACY if loss.has_scale else _ENOUGH)
         best = min(map(objective.at, starts), key=lambda point: point.value)
         solution = minimise(objective, best, tolerance, -unit)
         if solution.value < -unit:
-            return Fit(solution.theta, scale, np.inf, is_expanded)
+            return Fit(solution.theta, scale, np.inf, order)
         starts = [solution.theta]
-        found = Fit(solution.theta, scale, solution.value, is_expanded, inverses=solution.inverses)
+        found = Fit(solution.theta, scale, solution.value, order, inverses=solution.inverses)
     raise AssertionError
 
 
@@ -169,25 +172,27 @@ def _unnoticed(sample: AnchoredSample) -> float:
     return float(_INVISIBLE * n_outputs * n_columns / 2 * mean_weight)
 
 
-def _noises(sample: AnchoredSample, penalty: Penalty, found: Fit) -> tuple[list[float], float]:
-    """Return the noise of the gradient by the coreset alone and with expansions, and the gap of the plain objective.
+def _noises(sample: AnchoredSample, penalty: Penalty, found: Fit) -> tuple[dict[int, float], float]:
+    """Return the noise of the gradient for each Taylor order, 0 for none, and the gap of the plain objective.
 
     The gap is the decrease that a Newton step predicts. Noise of many rows is that of some of them.
     """
     rows, loss = sample.anchored, sample.loss
-    assert sample.expansions is not None
     eta = predictors(rows.design, found.theta)
     scale = loss.anchor_scale(loss.scale_of(eta, rows.y, rows.weights), sample.effective_rows)
     plain = _objective(sample, penalty, scale)
     point = plain.at(found.theta)
     gradient = loss.value_and_gradient(eta, rows.y, found.scale)[1]
     factor = rows.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))
-    left = [factor[:, None] * each for each in (gradient, gradient - sample.expansions.value_and_gradient(eta)[1])]
+    left = {0: gradient}
+    for each in sample.expanded:
+        left[each.coreset.order] = gradient - each.coreset.value_and_gradient(eta)[1]
     step = 1 + rows.eta.size * rows.design.shape[1] ** 2 // _MEASURED
-    few, noises, gap = slice(None, None, step), [0.0, 0.0], 0.0
+    few, noises, gap = slice(None, None, step), dict.fromkeys(left, 0.0), 0.0
     for k, inverse in enumerate(plain.inverse_blocks(point) if found.inverses is None else found.inverses):
-        leverage = step * np.vecdot(rows.design[few] @ inverse, rows.design[few])
-        noises = [noise + float(leverage @ each[few, k] ** 2) for noise, each in zip(noises, left, strict=True)]
+        leverage = step * np.vecdot(rows.design[few] @ inverse, rows.design[few]) * factor[few] ** 2
+        for order, remainder in left.items():
+            noises[order] += float(leverage @ remainder[few, k] ** 2)
         gap += float(point.gradient[k] @ inverse @ point.gradient[k]) / 2
     return noises, gap
 
