@@ -25,6 +25,10 @@ _RIDGE = 1e-9
 """Share of each diagonal entry that is added to the blocks of a preconditioner."""
 
 
+_DAMPING = 1e-8
+"""Least curvature along a column, as a share of its sum of squares: rare levels of certain classes have none."""
+
+
 class Point(NamedTuple):
     """Parameters (K, p), and the objective and its derivatives there, from one pass over the rows."""
 
@@ -113,7 +117,7 @@ class Objective:
             hessian = self.loss.local(point.eta[piece], self.y[piece], self.scale)[2]
             _add_grams(blocks, self.design[piece], self.weights[piece] * hessian.T)
         diagonal = np.einsum("kpp->kp", blocks)
-        diagonal += self.ridge
+        diagonal += self.ridge + _DAMPING * (np.square(self.design.T) @ self.weights)
         scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         diagonal += np.where(diagonal > 0, _RIDGE * diagonal, 1.0)
         both = scale[:, :, None] * scale[:, None, :]
@@ -172,11 +176,12 @@ _FLOOR = 1e-10
 
 
 class Solution(NamedTuple):
-    """Parameters, the value of the objective there, and whether the search has converged."""
+    """Parameters, and the value of the objective there."""
 
     theta: FloatArray
     value: float
-    converged: bool
+    left: float
+    """The decrease that the last step has predicted, if the search did not converge; else 0."""
     inverses: FloatArray | None = None
     """Inverses of the blocks of a Hessian nearby, where it is too large to be formed."""
 
@@ -206,12 +211,12 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
             if lower is None and moves:
                 break  # earlier moves mislead
             if lower is None:
-                return Solution(point.theta, point.value, is_last, step_from.inverses)
+                return Solution(point.theta, point.value, 0.0 if is_last else fall, step_from.inverses)
             if is_last or lower.value < least:
-                return Solution(lower.theta, lower.value, is_last, step_from.inverses)
+                return Solution(lower.theta, lower.value, 0.0 if is_last else fall, step_from.inverses)
             moves = _with_move(moves, lower.theta - point.theta, lower.gradient - point.gradient)
             point, former = lower, fall
-    return Solution(point.theta, point.value, False)
+    return Solution(point.theta, point.value, former)
 
 
 def _line_search(objective: Objective, point: Point, step: FloatArray, fall: float, halvings: int) -> Point | None:

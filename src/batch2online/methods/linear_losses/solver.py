@@ -16,11 +16,13 @@ directions with s at most ``TOLERANCE`` times the largest singular value of the 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray
 from batch2online.methods.least_squares.solver import TOLERANCE
@@ -83,8 +85,10 @@ class Fit(NamedTuple):
     value: float
     order: int = 0
     """Taylor order of the expansions in the objective; 0 for none."""
+    left: float = 0.0
+    """What the search has left of the objective, if it did not converge."""
     excess: float = 0.0
-    """Half the remaining noise of the gradient, times the roughness of the loss."""
+    """Half the remaining noise of the gradient, times the roughness of the loss, and what the search has left."""
     inverses: FloatArray | None = None
     """Those of :class:`~batch2online.methods.linear_losses.newton.Solution`."""
 
@@ -102,7 +106,14 @@ def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, or
         current = current if current is None or kept is None else current @ kept.T
     found, rows = _fitted(sample, penalty, current, order), sample.anchored
     scale = sample.loss.scale_of(rows.design @ found.theta.T, rows.y, rows.weights)
-    return found._replace(scale=scale, excess=sample.loss.roughness * found.excess)
+    if found.left:
+        warnings.warn(
+            f"The fit of {found.theta.size:,} coefficients did not converge: about {found.left:.1e} of the loss "
+            f"of {abs(found.value):.1e} is left. A penalty alpha, or columns of similar scale, make it faster.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found._replace(scale=scale, excess=sample.loss.roughness * found.excess + found.left)
 
 
 def _fitted(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, order: int) -> Fit:
@@ -161,7 +172,8 @@ def _solved(sample: AnchoredSample, penalty: Penalty, starts: list[FloatArray], 
         if solution.value < -unit:
             return Fit(solution.theta, scale, np.inf, order)
         starts = [solution.theta]
-        found = Fit(solution.theta, scale, solution.value, order, inverses=solution.inverses)
+        left = solution.left if solution.left > _ENOUGH * unit else 0.0
+        found = Fit(solution.theta, scale, solution.value, order, left, inverses=solution.inverses)
     raise AssertionError
 
 
