@@ -272,7 +272,12 @@ class Table:
             "changes": [event for event, _ in new],
         }  # fmt: skip
         phrases = sentences.headline(found, regret)
-        text = phrases | {"night #": [2], "model , # rows": [2 * n], "night # rows": [n]}
+        text = phrases | {
+            "night #": [2],
+            "model , # rows": [2 * n],
+            "night # rows": [n],
+            "changes #, the last:": [len(new)],
+        }
         labels = {"before it": "before", "learning it": "learning", "earlier rows": "of_earlier_rows"}
         for label, each in labels.items():
             found = sorted(rules[f"quality_{each}"].items(), key=lambda pair: pair[0] != "variance kept")

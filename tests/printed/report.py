@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import roc_auc_score, roc_curve
 
 from printed import expected, net, recompute, sentences
 from printed.net import ANY, Between
 from printed.replays import answers_of
 
+CURVES = {"mean loss per row", "loss / optimum", "regret"}
 IGNORED = ("Reproduce this run", "Settings")
 NAMES = {"source", "missing values", "string columns", "standardized", "date", "duration", "note"}
 
@@ -222,7 +224,7 @@ class Report:
             },
             ("source",): {"rows learned": [len(found.w)], "rows dropped": [0]},
         }
-        units = table.in_units()
+        units = {} if self.case.wraps else table.in_units()
         if "coefficients" in units or (len(units.get("classes", {})) == 1):
             one = units if "coefficients" in units else next(iter(units["classes"].values()))
             coef = np.atleast_2d(found.parameters[self.at]["coef_"])[0] * self.spread
@@ -319,6 +321,8 @@ class Report:
             ratios = 100 * np.sort(expected.attributes(self.found)["explained_variance_ratio_"])[::-1]
             for label, values in (("each component", ratios), ("all up to it", ratios.cumsum())):
                 out["explained", label] = [*enumerate(values, 1)], "component", "%"
+        if self.case.kind in ("poisson", "quantile"):
+            out |= self.residuals()
         if self.case.kind == "classes" and not self.case.wraps:
             share, right = self.positives()
             bins = in_bins(share, self.w)
@@ -328,6 +332,51 @@ class Report:
                 "",
             )
         return out
+
+    def residuals(self):
+        """Return the charts of residuals in ten bins of equal weight, by increasing prediction."""
+        mean, y = self.last[self.ids], self.found.y[self.ids]
+        bins, out = in_bins(mean, self.w), {}
+        at = [np.average(mean[rows], weights=self.w[rows]) for rows in bins]
+        for level, label in ((0.1, "10% quantile"), (0.5, "median"), (0.9, "90% quantile")):
+            values = [quantile((y - mean)[rows], self.w[rows], level) for rows in bins]
+            out["residual", label] = [*zip(at, values, strict=True)], "prediction", ""
+        if self.case.kind == "poisson":
+            targets = [np.average(y[rows], weights=self.w[rows]) for rows in bins]
+            return out | {("mean target", "mean target"): ([*zip(at, targets, strict=True)], "mean prediction", "")}
+        below = [np.average((y <= mean)[rows], weights=self.w[rows]) for rows in bins]
+        label = "fraction of targets below"
+        return out | {(label, "fraction below"): ([*enumerate(below, 1)], "bin, by increasing prediction", "")}
+
+    def lie_on(self, y, series):
+        """Return the complaints about points that are some of many: residuals of rows, and rates of thresholds."""
+        if y == "residual":
+            mean = self.last[self.ids]
+            known = np.c_[mean, self.found.y[self.ids] - mean]
+        else:
+            share, right = self.positives()
+            known = np.c_[roc_curve(right, share, sample_weight=self.w, drop_intermediate=False)[:2]]
+        room = [0.006 * abs(np.array(each)) + 1e-6 for each in series["points"]]
+        lost = [each for each, near in zip(series["points"], room, strict=True)
+                if not (abs(known - each) <= near).all(axis=1).any()]  # fmt: skip
+        return [f"chart {y}: no row or threshold is at {each}" for each in lost]
+
+    def scattered(self, series):
+        """Return the complaints about rows on principal components, up to signs, or about their ids and weights."""
+        label, points = series["label"], np.array(series["points"], dtype=float)
+        if label == "row":  # tips of rows: the id and the weight
+            weights = dict(zip(self.ids, self.w, strict=True))
+            return _points("weights", [(w, weights.get(row, np.nan)) for w, row in points], 6e-4)
+        if not re.fullmatch(r"rows|cluster \d+", label) or len(self.ids) > 400:
+            return []
+        own = self.last[self.ids, 1] == int(label.split()[1]) if label != "rows" else np.full(len(self.ids), True)
+        axes = np.linalg.svd((self.X - self.mean) * np.sqrt(self.w)[:, None], full_matrices=False)[2][:2]
+        known = (self.X - self.mean)[own] @ axes.T
+        if points.shape != known.shape:
+            return [f"{len(points)} rows of {label} are drawn, recomputed {own.sum()}"]
+        room = 0.006 * abs(points) + 1e-6
+        near = [(abs(points - known * sign) <= room).all(axis=0) for sign in (1, -1)]
+        return [] if (near[0] | near[1]).all() else [f"rows of {label} are not on their principal components"]
 
     def response(self, name, x):
         """Return the mean prediction where a column has the value of some row that is nearest to x."""
@@ -347,6 +396,14 @@ def in_bins(values, weights, bins=10):
     return [order[places == each] for each in range(bins) if (places == each).any()]
 
 
+def quantile(values, weights, level):
+    """Return the bounds of a weighted quantile: the values beside it, where rounding decides."""
+    order = np.argsort(values, kind="stable")
+    sums = weights[order].cumsum()
+    places = [min(np.searchsorted(sums, level * sums[-1] + room), len(values) - 1) for room in (-1e-9, 1e-9)]
+    return Between(*values[order][places])
+
+
 def share_of_two(points, w):
     """Return the share of the variance that the first two principal components explain."""
     centred = (points - np.average(points, axis=0, weights=w)) * np.sqrt(w)[:, None]
@@ -354,12 +411,16 @@ def share_of_two(points, w):
     return values[:2].sum() / values.sum()
 
 
-def complaints(page, report):
-    """Return what is wrong on a page."""
-    return _sentences(page, report) + _tables(page, report) + _charts(page, report)
+def complaints(page, report, of_run=True):
+    """Return what is wrong on the page of a run, or of a model, which has no curve and no rows that were dropped."""
+    tables, charts = report.cells(), report.charts()
+    if not of_run:
+        del tables["source",]["rows dropped"]
+        charts = {key: rule for key, rule in charts.items() if key[0] not in CURVES}
+    return _sentences(page, report, of_run) + _tables(page, report, tables) + _charts(page, report, charts)
 
 
-def _sentences(page, report):
+def _sentences(page, report, of_run):
     out, phrases = [], report.phrases()
     for section, text in page.blocks:
         if section in IGNORED or re.match(r"batch2online [\d.]+\. Computed", text):
@@ -368,47 +429,38 @@ def _sentences(page, report):
         facts |= {each[:1].upper() + each[1:]: numbers for each, numbers in facts.items()}
         text = text.replace(report.table.path.name, "").replace("batch2online", "")
         out += [f"{section or 'head'}: {text[:60]}: {each}" for each in net.words(text, facts)]
-    absent = {"Online loss and hindsight", "Data"} - {section for section, _ in page.blocks}
+    absent = {"Data", *(["Online loss and hindsight"] if of_run else [])} - {section for section, _ in page.blocks}
     return out + [f"no section {each}" for each in absent]
 
 
-def _tables(page, report):
-    out, rules = [], report.cells()
-    changes = iter(rules["at row", "reason"])
+def _tables(page, report, rules):
+    out, changes, seen = [], iter(rules["at row", "reason"]), {"heads", "centers"}
     for section, tables in page.tables.items():
         for rows in tables if section not in IGNORED else ():
             heads, place = rows[0], f"table {section}"
-            known = next((heads[:n] for n in (2, 1) if tuple(heads[:n]) in rules), None)
-            if heads[:2] == ["at row", "reason"]:
+            keys = (tuple(heads[:2]), tuple(heads[:1]), ("feature", "") if heads[0] == "feature" else None)
+            known = next((key for key in keys if key in rules), None)
+            seen.add(known)
+            if known == ("at row", "reason"):
                 for at, reason in rows[1:]:
                     number, facts = next(changes)
                     out += _cell(place, at, number) + [f"{place}: {each}" for each in net.words(reason, facts)]
-                continue
-            if heads[:2] == ["at row", "rows fitted"]:
-                for cells, numbers in zip(rows[1:], rules["at row", "rows fitted"], strict=False):
-                    out += [each for pair in zip(cells, numbers, strict=True) for each in _cell(place, *pair)]
-                continue
-            if heads[:1] == ["nearest rows"]:
+            elif known == ("at row", "rows fitted"):
+                for cells, numbers in zip(rows[1:], rules[known], strict=False):
+                    out += _cells(place, cells, numbers)
+            elif known == ("nearest rows",):
                 out += _nearest(place, rows, section, report)
-                continue
-            rule = rules[tuple(known)] if known else rules.get(("feature", "")) if heads[0] == "feature" else None
-            if known is None and heads[0] == "feature":
-                for head, numbers in zip(heads[1:], rules.get("heads", ()), strict=False):
-                    out += [f"{place}: {each}" for each in net.words(head, {"#: #%": numbers})]
-            elif "/Cluster " in section and rule is None:
-                rule, heads = rules["centers"][int(section.rpartition(" ")[2])], None
-            if rule is None:
-                out += [f"{place}: nobody recomputes {row}" for row in rows if re.search(r"\d", " ".join(row[1:]))]
-                continue
-            for name, *cells in rows if known == ["source"] or heads is None else rows[1:]:
-                if name in NAMES:
-                    continue
-                numbers = rule.get(name, [None] * len(cells))
-                out += [
-                    each
-                    for cell, number in zip(cells, numbers, strict=False)
-                    for each in _cell(f"{place} {name}", cell, number)
-                ]
+            else:
+                if known == ("feature", ""):
+                    for head, numbers in zip(heads[1:], rules.get("heads", ()), strict=False):
+                        out += [f"{place}: {each}" for each in net.words(head, {"#: #%": numbers})]
+                center = known is None and "/Cluster " in section
+                rule = rules["centers"][int(section.rpartition(" ")[2])] if center else rules.get(known, {})
+                for name, *cells in rows if center or known == ("source",) else rows[1:]:
+                    if name not in NAMES:
+                        out += _cells(f"{place} {name}", cells, rule.get(name, ()))
+                out += [f"{place}: no row {name}" for name in rule.keys() - {row[0] for row in rows}]
+    out += [f"no table {key}" for key, rule in rules.items() if key not in seen and rule]
     return out + [f"a change at row {at} is not listed" for at, _ in changes]
 
 
@@ -428,9 +480,14 @@ def _nearest(place, rows, section, report):
     return out
 
 
+def _cells(place, cells, numbers):
+    """Return the complaints about a row of cells; those without a number here must not have one."""
+    return [each for pair in zip_longest(cells, numbers) for each in _cell(place, *pair)]
+
+
 def _cell(place, cell, number):
     """Return the complaints about a cell."""
-    if not re.search(r"\d", cell):
+    if not re.search(r"\d", cell or ""):
         return []
     if number is None:
         return [f"{place}: nobody recomputes {cell}"]
@@ -440,14 +497,12 @@ def _cell(place, cell, number):
     return [f"{place}: {each}" for each in net.words(cell, {phrase: [number]})]
 
 
-def _charts(page, report):
-    out, rules, reasons = [], report.charts(), dict(report.reasons())
+def _charts(page, report, rules):
+    out, reasons = [], dict(report.reasons())
     for chart in page.charts:
-        y, unit = chart["axes"]["y"]
-        out += [
-            f"chart {y}: {each}"
-            for each in net.words(chart["title"], {"of # model changes": [len(report.events)], "# raises": [3]})
-        ]
+        x, y = (chart["axes"][axis][0] for axis in "xy")
+        facts = {"of # model changes": [len(report.events)], "# raises": [3]}
+        out += [f"chart {y}: {each}" for each in net.words(chart["title"], facts)]
         for each in chart["series"]:
             rule = rules.pop((y, each["label"]), None)
             for tip in each["tips"]:
@@ -455,32 +510,38 @@ def _charts(page, report):
                     at = int(match[1].replace(",", ""))
                     out += [f"tip of {y}: {wrong}" for wrong in net.words(tip, reasons.get(at, {}))]
                     rules.pop((y, "excess cost"), None)
-            if chart["title"].startswith("Mean prediction over"):
-                out += _points(y, [(b, report.response(chart["axes"]["x"][0], a)) for a, b in each["points"]])
-            if y == "evidence (log10)" and each["label"]:
-                out += _points(y, [(b, Between(-2, 3)) for _, b in each["points"]])
-            if rule is None:
+            if not each["label"] or not each["points"]:
                 continue
-            points, across, expected_unit = rule
-            if (chart["axes"]["x"][0], unit) != (across, expected_unit):
-                out.append(f"chart {y}: axes {chart['axes']}, recomputed {across}, {expected_unit or 'no unit'}")
-            if len(each["points"]) != len(points):
-                out.append(f"chart {y}: {len(each['points'])} points, recomputed {len(points)}")
-            out += _points(
-                y,
-                [
-                    pair
-                    for found, known in zip(each["points"], points, strict=False)
-                    for pair in zip(found, known, strict=True)
-                ],
-            )
+            if x in report.names:
+                out += _points(y, [(b, report.response(x, a)) for a, b in each["points"]])
+            elif y == "second principal component":
+                out += report.scattered(each)
+            elif y == "evidence (log10)":
+                out += _points(y, [(b, Between(-2, 3)) for _, b in each["points"]])
+            elif (y, each["label"]) in {("residual", "residual"), ("true positive rate",) * 2}:
+                out += report.lie_on(y, each)
+            elif rule is None:
+                out.append(f"chart {y}: nobody recomputes the points of {each['label']}")
+            else:
+                out += _series(chart, each, *rule)
     return out + [f"no points of {each}" for each in rules]
 
 
-def _points(place, pairs):
+def _series(chart, series, points, across, unit):
+    """Return the complaints about the axes and the points of a series."""
+    (x, _), (y, found), out = chart["axes"]["x"], chart["axes"]["y"], []
+    if (x, found) != (across, unit):
+        out.append(f"chart {y}: axes {chart['axes']}, recomputed {across}, {unit or 'no unit'}")
+    if len(series["points"]) != len(points):
+        out.append(f"chart {y}: {len(series['points'])} points, recomputed {len(points)}")
+    pairs = zip(series["points"], points, strict=False)
+    return out + _points(y, [pair for each in pairs for pair in zip(*each, strict=True)])
+
+
+def _points(place, pairs, rel=6e-5):
     """Return the complaints about coordinates, which have five digits."""
     return [
         f"chart {place}: {found}, recomputed {known}"
         for found, known in pairs
-        if found is not None and not net.agrees(found, known, 6e-5 * abs(found))
+        if found is not None and not net.agrees(found, known, rel * abs(found))
     ]
