@@ -160,8 +160,8 @@ def _files(call: Callable[[], Any]) -> list[str]:
 # -- folders that import each other ----------------------------------------------------------------------
 
 
-PLUG_IN = ("estimator", "app")
-"""``report`` and ``plot`` of an estimator look up ``app.report`` by name: the one import that goes up."""
+LOOKED_UP = (("estimator", "app"), ("evaluate", "paper"), ("theory", "paper"))
+"""Imports that go up, on first use: of ``report`` and ``plot`` of an estimator, and of public names of the paper."""
 
 
 def cycles() -> list[list[str]]:
@@ -170,7 +170,8 @@ def cycles() -> list[list[str]]:
     for path in PACKAGE.rglob("*.py"):
         unit = path.relative_to(PACKAGE).with_suffix("").parts[0]
         graph.setdefault(unit, set()).update(set(_imported(ast.parse(path.read_text()))) - {unit})
-    graph[PLUG_IN[0]].discard(PLUG_IN[1])
+    for below, above in LOOKED_UP:
+        graph[below].discard(above)
     reached = {unit: _reachable(graph, unit) for unit in graph}
     groups = {tuple(sorted(v for v in reached[u] if u in reached.get(v, ()))) for u in graph if u in reached[u]}
     return [list(group) for group in sorted(groups)]

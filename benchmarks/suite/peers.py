@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cluster import Birch, KMeans
 
 from batch2online._types import FloatArray
-from batch2online.baselines.peer import FEW, SPEED, Peer
+from batch2online.baselines.peers import FEW, SPEED, Peer
 
 
 class RecursiveLeastSquares(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from batch2online.evaluate import theorem_plots
+from batch2online.paper import theorem_plots
 
 STYLE = {"svg.hashsalt": "batch2online", "font.size": 9, "svg.fonttype": "none"}
 COLOURS = {"regression": "#0072b2", "lowrank": "#d55e00", "clustering": "#009e73"}

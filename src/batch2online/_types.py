@@ -10,3 +10,6 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 WordArray = NDArray[np.uint64]
 ByteArray = NDArray[np.uint8]
+
+Seed = int | np.random.Generator | np.random.RandomState | None
+"""Value of a parameter ``random_state``."""

@@ -11,8 +11,8 @@ from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_limits
 
 from batch2online import baselines, datasets, evaluate
-from batch2online.baselines.general import reservoir_replacements
-from batch2online.baselines.low_rank import capped, clipped, systematic_sample
+from batch2online.evaluate.peers.refits import reservoir_replacements
+from batch2online.paper.rivals.low_rank import capped, clipped, systematic_sample
 
 X, Y = datasets.load_regression("diabetes")
 ROWS = datasets.load_rows("digits")[:500]
@@ -258,13 +258,18 @@ PROBLEMS = {
 }
 
 
-PROBLEM_OF = {"low_sensitivity": "clustering", "random_order": "low_rank", "ExpectsRepeats": "regression"}
+PROBLEM_OF = {
+    "KMeansRefits": "clustering",
+    "low_sensitivity": "clustering",
+    "random_order": "low_rank",
+    "ExpectsRepeats": "regression",
+}
 
 
 def discovered():
     for name in baselines.__all__:
         kind = getattr(baselines, name)
-        if kind.__module__.endswith("general"):
+        if kind in (baselines.FollowTheLeader, baselines.Reservoir):
             yield "regression", kind(LinearRegression())
             yield "low_rank", kind(TruncatedSVD(3, algorithm="arpack"))
             yield "clustering", kind(KMeans(3, n_init=1))

@@ -58,7 +58,7 @@ def test_names_are_unique_and_all_are_shown_somewhere():
 
 
 def test_what_is_missing_or_too_slow_is_left_out(monkeypatch):
-    monkeypatch.setattr("batch2online.baselines.peer.find_spec", lambda name: None)
+    monkeypatch.setattr("batch2online.baselines.peers.find_spec", lambda name: None)
     assert not any("River" in name for name in learners("regression", PeerSettings(), COMPARE))
     monkeypatch.undo()
     narrow, wide = (learners("lowrank", PeerSettings(k=2), LOSS, columns) for columns in (10, 1_000))

@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from batch2online import baselines, evaluate
-from batch2online.baselines.random_order import leading
-from batch2online.numerics import transport
-from batch2online.numerics.transport import CategoricalLaw, Transport, UniformLaw, transported
+from batch2online.paper import transport
+from batch2online.paper.rivals.random_order import leading
+from batch2online.paper.transport import CategoricalLaw, Transport, UniformLaw, transported
 
 FALSE_ALARM = 1e-6
 RNG = np.random.default_rng

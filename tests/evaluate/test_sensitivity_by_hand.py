@@ -8,12 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
+from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.evaluate import average_sensitivity, sensitivity
-from batch2online.evaluate.sensitivity import binomial_interval, differ, sensitivity_decay, with_and_without
+from batch2online.evaluate import average_sensitivity
 from batch2online.methods import scores
+from batch2online.paper import sensitivity
+from batch2online.paper.sensitivity import binomial_interval, differ, sensitivity_decay, with_and_without
 from batch2online.stream import Stream
 
 EPSILON, SIZE, N = 0.5, 2, 5
@@ -191,6 +194,33 @@ def test_by_default_rounding_is_no_change_and_a_millionth_is():
     nudged = lambda by: lambda X, y, seed: np.array([1.0, 2.0 + by * len(X)])  # noqa: E731
     assert average_sensitivity(nudged(1e-12), X, trials=5).mean == 0.0
     assert average_sensitivity(nudged(1e-6), X, trials=5).mean == 1.0
+    assert average_sensitivity(nudged(1e-6), X, trials=5, tolerance=1e-5).mean == 0.0
+
+
+@pytest.mark.parametrize("row", [0, 3, 7])
+def test_exactly_the_row_asked_for_is_left_out(row):
+    X, y = np.arange(8.0)[:, None], np.arange(8.0) * 10
+    kept, targets = sensitivity.without(X, y, row)
+    assert kept[:, 0].tolist() == [i for i in range(8) if i != row]
+    assert targets.tolist() == [10.0 * i for i in range(8) if i != row]
+    before, after = sensitivity.with_and_without(lambda X, y, seed: np.append(X[:, 0], seed), X, y, row, 5)
+    assert before.tolist() == [*range(8), 5]
+    assert after.tolist() == [*(i for i in range(8) if i != row), 5]
+
+
+def test_numbering_basis_and_order_are_no_changes_but_weights_are():
+    X = RNG(11).normal(size=(60, 3)) * [4, 2, 1]
+    clusters = KMeans(3, n_init=1, random_state=0).fit(X)
+    first = sensitivity.described(clusters, X)
+    clusters.cluster_centers_ = clusters.cluster_centers_[[2, 0, 1]]
+    assert np.array_equal(sensitivity.described(clusters, X), first)
+    subspace = TruncatedSVD(2).fit(X)
+    first = sensitivity.described(subspace, X)
+    subspace.components_ = np.array([[0.6, 0.8], [-0.8, 0.6]]) @ subspace.components_
+    np.testing.assert_allclose(sensitivity.described(subspace, X), first, atol=1e-12)
+    one, other = (coresets.Uniform(coreset_size=10**4, random_state=0) for _ in range(2))
+    one.add(X), other.add(X, weights=np.full(60, 2.0))
+    assert not np.array_equal(sensitivity.described(one, X), sensitivity.described(other, X))
 
 
 # -- the numbers that are reported -----------------------------------------------------------------------------

@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from batch2online import OnlineRegression, coresets, evaluate, reference, refresh, theory
-from batch2online.evaluate import theorem_plots, theorems
-from batch2online.evaluate.theorems import ChangesLine, RegretPanel, SensitivityPoint, TheoremProblem
+from batch2online import OnlineRegression, coresets, evaluate, refresh, theory
+from batch2online.paper import reference, theorem_plots, theorems
+from batch2online.paper.records import averaged
+from batch2online.paper.theorems import ChangesLine, RegretPanel, SensitivityPoint, TheoremProblem
 
 PROBLEMS = [TheoremProblem("regression", 3), TheoremProblem("low rank", 5, 2), TheoremProblem("clustering", 2, 3)]
 
@@ -111,7 +112,7 @@ def test_every_new_model_of_geometric_is_a_change_but_the_first():
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.8])
 def test_a_point_of_sensitivity_is_that_of_the_coreset(epsilon):
-    record = SensitivityPoint("Leverage", 300, epsilon, trials=10).measure()
+    (record,) = SensitivityPoint("Leverage", 300, epsilon, trials=10).measure()
     X, y = TheoremProblem("regression", 3).rows(300)
     own = evaluate.average_sensitivity(
         coresets.Leverage(epsilon=epsilon, coreset_size=30), X, y, trials=10, random_state=300
@@ -140,7 +141,7 @@ def test_the_settings_have_all_accuracies_and_sweeps():
 
 def test_means_and_deviations_are_over_seeds():
     records = [{"problem": "p", "rows": 10, "changes": value, "bound": value} for value in (1.0, 2.0, 6.0)]
-    (found,) = theorems.averaged(records, ("changes", "bound"))
+    (found,) = averaged(records, ("changes", "bound"))
     assert (found["changes"], found["bound"], found["seeds"]) == (3.0, 3.0, 3)
     assert found["changes_std"] == pytest.approx(math.sqrt(7))
 
@@ -148,7 +149,7 @@ def test_means_and_deviations_are_over_seeds():
 @pytest.mark.parametrize("name", ["problem", "d", "k", "z", "epsilon", "algorithm", "coreset", "rows"])
 def test_other_settings_are_not_averaged(name):
     records = [{name: setting, "changes": value} for setting, value in ((1, 1.0), (2, 5.0), (1, 3.0))]
-    assert [found["changes"] for found in theorems.averaged(records, ("changes",))] == [2.0, 5.0]
+    assert [found["changes"] for found in averaged(records, ("changes",))] == [2.0, 5.0]
 
 
 def test_slopes_are_those_of_the_last_decade():
@@ -177,7 +178,8 @@ def tables():
         )
     ]
     changes = [
-        line._record(n, n // 10, math.nan) | {"changes_std": 1.0}
+        {"problem": line.problem.name, "algorithm": line.algorithm, "rows": n, "changes": n // 10, "bound": math.nan}
+        | {"changes_std": 1.0}
         for line in theorems.changes_lines()
         for n in (100, 900)
     ]

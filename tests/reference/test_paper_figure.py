@@ -5,10 +5,12 @@ import csv
 import numpy as np
 import pytest
 
-from batch2online import OnlineRegression, evaluate, reference, refresh, theory
-from batch2online.evaluate import paper
-from batch2online.evaluate.paper import CONSTANT, EPSILONS, GROWTH, OURS, PAPER, WARMUP, Line, panels, paper_experiment
-from batch2online.evaluate.result import Curve
+from batch2online import OnlineRegression, evaluate, refresh, theory
+from batch2online.paper import figure as paper
+from batch2online.paper import reference
+from batch2online.paper.figure import EPSILONS, GROWTH, OURS, PAPER, WARMUP, Panel, panels, paper_experiment
+from batch2online.paper.problems import CONSTANT
+from batch2online.paper.records import averaged
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def test_the_papers_line_is_the_reference_itself():
     panel = panels(80, real=False)[2]
     hindsight = panel.problem.loss.hindsight(panel.X, panel.y)
     stream = panel.stream(1, hindsight)
-    curve = panel.problem.papers(stream, 0.1, seed=1)
+    curve = panel.papers(stream, 0.1, seed=1)
     A = np.column_stack([np.ones(80), stream.X])
     fits = [50, 56, 62, 69, 76]
     size = panel.problem.size(0.1, 80)
@@ -86,37 +88,31 @@ def test_streams_are_random_orders_of_the_panels_rows(number):
 
 def test_the_spread_over_seeds_is_the_standard_deviation_of_a_sample():
     losses = np.array([[2.0, 6.0], [4.0, 6.0], [9.0, 6.0]])
-    curves = tuple(
-        Curve(OURS, seed, np.array([1, 2]), loss, np.ones(2), np.array([0, seed])) for seed, loss in enumerate(losses)
-    )
-    line = Line(panels(60)[0], OURS, 0.1, curves)
-    mean, deviation = line.summary("ratio")
-    assert mean.tolist() == [5.0, 6.0]
-    assert deviation.tolist() == [pytest.approx(np.sqrt((9 + 1 + 16) / 2)), 0.0]
-    assert [value.tolist() for value in line.summary("changes")] == [[0.0, 1.0], [0.0, 1.0]]
-    alone = Line(line.panel, OURS, 0.1, curves[:1])
-    assert alone.summary("ratio")[1].tolist() == [0.0, 0.0]
+    points = [
+        {"problem": "p", "rows": rows, "ratio": loss, "changes": number * seed}
+        for seed, own in enumerate(losses)
+        for number, (rows, loss) in enumerate(zip((7, 9), own, strict=True))
+    ]
+    first, last = averaged(points, ("ratio", "changes"))
+    assert [first[name] for name in ("rows", "ratio", "changes", "changes_std")] == [7, 5.0, 0.0, 0.0]
+    assert [last[name] for name in ("rows", "ratio", "ratio_std", "changes")] == [9, 6.0, 0.0, 1.0]
+    assert first["ratio_std"] == pytest.approx(np.sqrt((9 + 1 + 16) / 2))
+    assert averaged(points[:1], ("ratio",))[0]["ratio_std"] == 0.0
 
 
-def test_a_point_of_the_table_has_the_spread_at_its_own_row():
-    curves = tuple(
-        Curve(OURS, seed, np.array([7, 9]), np.array(loss), np.ones(2), np.array([0, 2 * seed]))
-        for seed, loss in enumerate(([1.0, 5.0], [1.0, 7.0]))
-    )
-    first, last = (paper._point(Line(panels(60, real=False)[0], OURS, 0.1, curves), i) for i in (0, 1))
-    names = ("rows", "ratio", "ratio_std", "regret", "regret_std", "changes", "changes_std")
-    assert [first[name] for name in names] == [7, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    root = pytest.approx(np.sqrt(2))
-    assert [last[name] for name in names] == [9, 6.0, root, 5.0, root, 1.0, root]
+def test_a_line_is_the_mean_of_the_curves_of_its_own_seeds(monkeypatch):
+    def measure(panel, _, algorithm, epsilon, seed):
+        names = {"data": panel.data, "problem": panel.problem.title, "algorithm": algorithm, "epsilon": epsilon}
+        return [names | {"rows": 60, "ratio": seed + epsilon, "regret": len(algorithm), "changes": panel.problem.k}]
 
-
-def test_a_line_has_the_curves_of_its_own_seeds(monkeypatch):
-    monkeypatch.setattr(paper, "_curve", lambda panel, _, *setting: (panel.problem.title, *setting))
+    monkeypatch.setattr(Panel, "measure", measure)
     lines = paper_experiment(60, [3, 4], (0.1, 0.2), real=False)
     assert len(lines) == 4 * 2 * 2
     for line in lines:
-        own = line.panel.problem.title, line.algorithm, line.epsilon
-        assert line.curves == ((*own, 3), (*own, 4))
+        assert line["ratio"] == pytest.approx(3.5 + line["epsilon"])
+        assert line["regret"] == len(line["algorithm"])
+        assert line["seeds"] == 2
+    assert [line["changes"] for line in lines[::4]] == [3, 5, 0, 5]
 
 
 def test_synthetic_rows_have_the_variances_they_are_said_to_have():
@@ -130,11 +126,10 @@ def test_synthetic_rows_have_the_variances_they_are_said_to_have():
 
 def test_sizes_have_the_form_of_the_theory_and_accuracies_differ():
     problems = [panel.problem for panel in panels(60)]
-    assert [problem.parameters for problem in problems] == [3, 5, 5, 5, 3, 5, 11, 5]  # clusters, [1 | a | b], rank
-    for problem in problems:
-        p = problem.parameters
+    parameters = [3, 5, 5, 5, 3, 5, 11, 5]  # clusters, [1 | a | b], rank
+    for p, problem in zip(parameters, problems, strict=True):
         assert problem.size(0.1, 20_000) == np.ceil(CONSTANT * np.ceil(p * np.log(p * 20_000 / 0.1) / 0.1**2))
-    for problem in problems[:4]:
+    for p, problem in zip(parameters[:4], problems, strict=False):
         coarse, fine, finest = (min(problem.size(epsilon, 20_000), 20_000) for epsilon in EPSILONS)
         assert p < coarse < fine / 10 < 2_000
         assert fine < 10_000 < finest
@@ -157,7 +152,7 @@ def test_the_papers_algorithms_are_given_that_size(monkeypatch):
         remember(name)
     for panel in panels(60, real=False):
         stream = panel.stream(0, panel.problem.loss.hindsight(panel.X, panel.y))
-        panel.problem.papers(stream, 0.1, 0)
+        panel.papers(stream, 0.1, 0)
     steps = [51, 57]
     size = panels(60, real=False)[1].problem.size(0.1, 60)
     assert given["online_clustering"] == {"sizes": (2 * size, size), "steps": steps}
@@ -168,7 +163,7 @@ def test_the_papers_algorithms_are_given_that_size(monkeypatch):
 def test_our_line_is_our_estimator_on_a_coreset_of_that_size():
     panel = panels(120, real=False)[2]
     stream = panel.stream(1, panel.problem.loss.hindsight(panel.X, panel.y))
-    curve = panel.problem.ours(stream, 0.2, 1)
+    curve = panel.ours(stream, 0.2, 1)
     size = panel.problem.size(0.2, 120)
     settings = {"coreset_size": size, "refresh": refresh.Geometric(GROWTH), "random_state": 1}
     model = OnlineRegression(solve="coreset", epsilon=0.2, **settings)
@@ -184,4 +179,4 @@ def test_our_line_is_our_estimator_on_a_coreset_of_that_size():
 @pytest.mark.slow
 def test_processes_change_nothing():
     one, two = (paper_experiment(55, [0], (0.1,), jobs=jobs, real=False) for jobs in (1, 2))
-    assert [line.curves[0].loss[-1] for line in one] == [line.curves[0].loss[-1] for line in two]
+    assert one == two

@@ -398,3 +398,17 @@ def test_lemma_b_3_fails_and_with_it_lemma_5_2():
         moved.append(total)
     assert moved[0] > 2
     assert moved[2] > 1.8 * moved[1] > 3 * moved[0]
+
+
+def test_the_perturbation_changes_the_solution_and_a_common_scale_does_not():
+    """As printed each row of a sketch has a factor of its own in [1, 1 + epsilon]; the draws are the same here."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(400, 2))
+    b = A @ [1.0, -2.0] + rng.normal(size=400)
+
+    def solution(epsilon, scale=1.0):
+        SA, Sb = reference.regression_sketch(np.random.default_rng(1), A, b, 40, epsilon, errata=False)
+        return np.linalg.lstsq(scale * SA, scale * Sb, rcond=None)[0]
+
+    assert solution(0.3, scale=0.2) == pytest.approx(solution(0.3), rel=1e-9)
+    assert np.abs(solution(0.9) - solution(0.0)).max() > 1e-3

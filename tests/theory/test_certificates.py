@@ -23,6 +23,7 @@ from batch2online import (
     coresets,
     theory,
 )
+from batch2online.paper import certificates
 from batch2online.refresh import Adaptive, Every, EveryStep, Geometric, OnChange
 
 N, SIZE, EPSILON = 3_000, 6, 0.6
@@ -404,7 +405,7 @@ def test_the_promise_of_low_rank_is_that_of_theorem_7():
         return min(1.0, (2 * (1 + 4 / 3 * 5.6 * 12) * theory.adaptive_constant(1, s) + 16 * checks) / s)
 
     assert promise.additive == pytest.approx(L * (START + sum(min(1.0, 2 * beta(s)) for s in current)))
-    assert theory.certificates._exchanged(lambda n: 3 / n)(101) == pytest.approx(0.06), "here beta is one for most rows"
+    assert certificates._exchanged(lambda n: 3 / n)(101) == pytest.approx(0.06), "here beta is one for most rows"
     assert promise.factor == pytest.approx(1 + sum(theory.adaptive_epsilon(s) for s in current) / N)
     assert promise.gaps == ()
 
@@ -427,7 +428,7 @@ def test_a_coreset_that_holds_all_rows_by_chance_is_a_sample():
         if len(model.coreset_) == 4:
             break
     assert model.coreset_.weights.max() > 1
-    assert theory.certificates._distortion(model.stream_.view()) == pytest.approx(1 / (1 - EPSILON))
+    assert certificates._distortion(model.stream_.view()) == pytest.approx(1 / (1 - EPSILON))
 
 
 @pytest.mark.parametrize(
@@ -449,7 +450,7 @@ def test_what_no_theorem_covers_is_named_with_an_accuracy_that_improves(settings
 def test_the_accuracy_of_rows_at_fixed_distances_is_that_of_their_refits():
     accuracy, policy = (lambda s: 1 / s), Every(1_000, start=100)
     expected = (900 / 100 + 1_000 / 1_000 + 1_000 / 2_000) / 3_000
-    assert theory.certificates._mean_accuracy(accuracy, policy, 3_000) == pytest.approx(expected)
+    assert certificates._mean_accuracy(accuracy, policy, 3_000) == pytest.approx(expected)
 
 
 def test_nothing_is_promised_where_targets_vary_along_dropped_directions():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from batch2online.evaluate.theorem_plots import lines_of
-from batch2online.evaluate.theorems import CHANGES_EPSILON, CHANGES_SIZE, measured
+from batch2online.paper.records import lines_of
+from batch2online.paper.theorems import CHANGES_EPSILON, CHANGES_SIZE, measured
 from benchmarks.suite.form import Form
 from benchmarks.suite.studies.theorems_regret import finite
 from benchmarks.suite.study import Study

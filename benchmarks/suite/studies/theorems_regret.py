@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from batch2online.evaluate.theorems import measured, slopes
+from batch2online.paper.theorems import measured, slopes
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study
 

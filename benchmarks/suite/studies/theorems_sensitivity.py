@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.evaluate.theorem_plots import lines_of
-from batch2online.evaluate.theorems import SENSITIVITY_EPSILON, SENSITIVITY_SIZE, measured
+from batch2online.paper.records import lines_of
+from batch2online.paper.theorems import SENSITIVITY_EPSILON, SENSITIVITY_SIZE, measured
 from benchmarks.suite.form import Form
 from benchmarks.suite.studies.theorems_regret import finite
 from benchmarks.suite.study import Study

@@ -19,11 +19,11 @@ from batch2online.evaluate.losses import (
 from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, Order, Random, Sorted, order_test
 from batch2online.evaluate.prequential import prequential
 from batch2online.evaluate.result import Curve, Outcome, Result
-from batch2online.evaluate.sensitivity import Decay, SensitivityEstimate, average_sensitivity, sensitivity_decay
 
 if TYPE_CHECKING:
-    from batch2online.evaluate.paper import paper_figure
-    from batch2online.evaluate.theorems import theorem_figures
+    from batch2online.paper.figure import paper_figure
+    from batch2online.paper.sensitivity import Decay, SensitivityEstimate, average_sensitivity, sensitivity_decay
+    from batch2online.paper.theorems import theorem_figures
 
 __all__ = [
     "Absolute",
@@ -58,11 +58,18 @@ __all__ = [
 ]
 
 
-_HOMES = {"paper_figure": "paper", "theorem_figures": "theorems"}
+_IN_PAPER = {
+    "Decay": "sensitivity",
+    "SensitivityEstimate": "sensitivity",
+    "average_sensitivity": "sensitivity",
+    "paper_figure": "figure",
+    "sensitivity_decay": "sensitivity",
+    "theorem_figures": "theorems",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the paper's experiments on first use: they bring all estimators and the paper's algorithms with them."""
-    if name in _HOMES:
-        return getattr(import_module(f"batch2online.evaluate.{_HOMES[name]}"), name)
+    """Import what is of the paper on first use: it brings all estimators and the paper's algorithms with it."""
+    if name in _IN_PAPER:
+        return getattr(import_module(f"batch2online.paper.{_IN_PAPER[name]}"), name)
     raise AttributeError(f"module 'batch2online.evaluate' has no attribute {name!r}")

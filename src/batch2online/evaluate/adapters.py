@@ -9,15 +9,13 @@ a subspace          ``components_`` (k, d) and, if there is one, ``mean_`` (d,)
 a model at all      ``has_model_`` where the learner has this attribute
 changes             ``n_changes_`` where the learner counts them: an unchanged model is not evaluated again
 ==================  ==========================================================================
-
-Supporting another library is a line in one of the tables below.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,31 +34,67 @@ class Adapter:
     """A learner behind one interface, for the evaluation loop."""
 
     def __init__(self, model: Any) -> None:
-        self.model = model
-        self._teach = _offered(model, LEARNING, "learn")(model)
-        self.has_learned = False
+        self.model, self.has_learned = model, False
+        self._learns_by = _first_of(model, LEARNING, "learn")
+        self._buffered: list[tuple[FloatArray, FloatArray | None]] = []
 
     def learn(self, X: FloatArray, y: FloatArray | None) -> None:
         """Hand rows over. A learner that needs more rows to start gets them with the next ones."""
-        self.has_learned = self._teach(X, y)
+        if self._learns_by == "learn_one":
+            self._learn_rows(X, y)
+        elif self.has_learned:
+            self._fit(X, y)
+        else:
+            self._start(X, y)
+
+    def _learn_rows(self, X: FloatArray, y: FloatArray | None) -> None:
+        targets = [()] * len(X) if y is None else [(target,) for target in y.tolist()]
+        for row, target in zip(_dictionaries(X), targets, strict=True):
+            self.model.learn_one(row, *target)
+        self.has_learned = True
+
+    def _start(self, X: FloatArray, y: FloatArray | None) -> None:
+        """Learn all rows so far. MiniBatchKMeans or IncrementalPCA refuse too few: these are buffered."""
+        self._buffered.append((X, y))
+        rows = np.concatenate([x for x, _ in self._buffered])
+        targets = None if y is None else np.concatenate([t for _, t in self._buffered if t is not None])
+        try:
+            self._fit(rows, targets)
+        except ValueError:
+            if len(rows) >= (capacity(self.model) or 1):
+                raise
+        else:
+            self._buffered, self.has_learned = [], True
+
+    def _fit(self, X: FloatArray, y: FloatArray | None) -> None:
+        self.model.partial_fit(X, *(() if y is None else (y,)))
 
     def predict(self, X: FloatArray) -> FloatArray:
         """Return a copy of the predictions: numbers as doubles, labels as they are."""
-        answer = np.array(_offered(self.model, PREDICTING, "predict")(self.model, X))
+        if _first_of(self.model, ("predict", "predict_one"), "predict") == "predict":
+            answer = np.array(self.model.predict(X))
+        else:
+            answer = np.array([self.model.predict_one(row) for row in _dictionaries(X)])
         return answer.astype(np.float64) if answer.dtype.kind in "biuf" else answer
 
     def probabilities(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return copies of the classes (k,), which are numbers, and of their probabilities (n, k)."""
-        shares = _offered(self.model, PROBABILITIES, "give probabilities")(self.model, X)
+        _first_of(self.model, ("predict_proba",), "give probabilities")
+        shares = self.model.predict_proba(X)
         return np.array(self.model.classes_, dtype=np.float64), np.array(shares, dtype=np.float64)
 
     def centers(self) -> FloatArray:
-        """Return a copy of the centers (k, d)."""
-        return np.array(_offered(self.model, CENTERS, "give centers")(self.model), dtype=np.float64)
+        """Return a copy of the centers (k, d). River keeps a dictionary of dictionaries, columns in any order."""
+        centers = getattr(self.model, _first_of(self.model, ("cluster_centers_", "centers"), "give centers"))
+        if isinstance(centers, Mapping):
+            names = sorted({name for center in centers.values() for name in center}, key=int)
+            centers = [[center[name] for name in names] for _, center in sorted(centers.items())]
+        return np.array(centers, dtype=np.float64)
 
     def subspace(self) -> tuple[FloatArray, FloatArray]:
         """Return copies of the basis (k, d) and of the mean (d,), zero where the model has none."""
-        components = np.array(_offered(self.model, SUBSPACES, "give a subspace")(self.model), dtype=np.float64)
+        _first_of(self.model, ("components_",), "give a subspace")
+        components = np.array(self.model.components_, dtype=np.float64)
         mean = getattr(self.model, "mean_", None)
         return components, np.zeros(components.shape[1]) if mean is None else np.array(mean, dtype=np.float64)
 
@@ -76,95 +110,20 @@ class Adapter:
         return None if count is None else int(count)
 
 
-# -- learning -----------------------------------------------------------------------------------------
+LEARNING = ("partial_fit", "learn_one")
 
 
-class _ByChunk:
-    """``partial_fit``. MiniBatchKMeans or IncrementalPCA refuse a first chunk that is too small: it is buffered."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.has_started = model, False
-        self.buffered: list[tuple[FloatArray, FloatArray | None]] = []
-
-    def __call__(self, X: FloatArray, y: FloatArray | None) -> bool:
-        if self.has_started:
-            self._fit(X, y)
-            return True
-        self.buffered.append((X, y))
-        rows = np.concatenate([x for x, _ in self.buffered])
-        targets = None if y is None else np.concatenate([t for _, t in self.buffered if t is not None])
-        try:
-            self._fit(rows, targets)
-        except ValueError:
-            if len(rows) >= (capacity(self.model) or 1):
-                raise
-            return False
-        self.buffered, self.has_started = [], True
-        return True
-
-    def _fit(self, X: FloatArray, y: FloatArray | None) -> None:
-        if y is None:
-            self.model.partial_fit(X)
-        else:
-            self.model.partial_fit(X, y)
-
-
-class _RowByRow:
-    """``learn_one`` with a dictionary for each row."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def __call__(self, X: FloatArray, y: FloatArray | None) -> bool:
-        rows = _dictionaries(X)
-        if y is None:
-            for row in rows:
-                self.model.learn_one(row)
-        else:
-            for row, target in zip(rows, y.tolist(), strict=True):
-                self.model.learn_one(row, target)
-        return True
+def _first_of(model: Any, names: Sequence[str], purpose: str) -> str:
+    """Return the first of these names that the model has."""
+    for name in names:
+        if hasattr(model, name):
+            return name
+    raise NotOfferedError(f"{type(model).__name__} cannot {purpose}: it offers none of {', '.join(names)}.")
 
 
 def _dictionaries(X: FloatArray) -> list[dict[str, float]]:
     names = [str(column) for column in range(X.shape[1])]
     return [dict(zip(names, row, strict=True)) for row in X.tolist()]
-
-
-# -- reading ------------------------------------------------------------------------------------------
-
-
-def _predict_row_by_row(model: Any, X: FloatArray) -> list[Any]:
-    return [model.predict_one(row) for row in _dictionaries(X)]
-
-
-def _array_of_centers(model: Any) -> FloatArray:
-    """River keeps a dictionary of dictionaries, columns in any order."""
-    centers = model.centers
-    if not isinstance(centers, Mapping):
-        return np.asarray(centers)
-    names = sorted({name for center in centers.values() for name in center}, key=int)
-    return np.array([[center[name] for name in names] for _, center in sorted(centers.items())])
-
-
-LEARNING: dict[str, Callable[[Any], Callable[..., bool]]] = {"partial_fit": _ByChunk, "learn_one": _RowByRow}
-PREDICTING: dict[str, Callable[..., Any]] = {
-    "predict": lambda model, X: model.predict(X),
-    "predict_one": _predict_row_by_row,
-}
-PROBABILITIES: dict[str, Callable[..., Any]] = {"predict_proba": lambda model, X: model.predict_proba(X)}
-CENTERS: dict[str, Callable[[Any], Any]] = {
-    "cluster_centers_": lambda model: model.cluster_centers_,
-    "centers": _array_of_centers,
-}
-SUBSPACES: dict[str, Callable[[Any], Any]] = {"components_": lambda model: model.components_}
-
-
-def _offered(model: Any, table: Mapping[str, Any], purpose: str) -> Any:
-    for name, how in table.items():
-        if hasattr(model, name):
-            return how
-    raise NotOfferedError(f"{type(model).__name__} cannot {purpose}: it offers none of {', '.join(table)}.")
 
 
 def capacity(model: Any) -> int | None:

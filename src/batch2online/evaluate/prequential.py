@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TextIO, TypeVar
 
 import numpy as np
@@ -22,6 +23,18 @@ from batch2online.validation import check_rows
 
 Item = TypeVar("Item")
 _WIDTH = 30
+
+
+def run_all(tasks: Sequence[Callable[[], Item]], jobs: int, label: str | None) -> list[Item]:
+    """Return the results of tasks that are spread over processes, one thread each; a label shows a progress bar."""
+    finished = Parallel(n_jobs=jobs, return_as="generator")(delayed(_on_one_thread)(task) for task in tasks)
+    return list(ProgressBar(finished, len(tasks), label) if label else finished)
+
+
+def _on_one_thread(task: Callable[[], Item]) -> Item:
+    """Rates can be compared, and small chunks do not wait for threads."""
+    with threadpool_limits(1):
+        return task()
 
 
 class ProgressBar(Generic[Item]):
@@ -120,12 +133,11 @@ def prequential(
     order, seeds = order_of(order), _seeds(seeds)
     _check_counts(chunk, warmup, len(X))
     tasks = [
-        delayed(_run_one)(name, model, seed, bound[name], X, y, hindsight, order, chunk, warmup, memory)
+        partial(_run_one, name, model, seed, bound[name], X, y, hindsight, order, chunk, warmup, memory)
         for seed in seeds
         for name, model in models.items()
     ]
-    finished = Parallel(n_jobs=jobs, return_as="generator")(tasks)
-    pairs = list(ProgressBar(finished, len(tasks), "prequential") if progress else finished)
+    pairs = run_all(tasks, jobs, "prequential" if progress else None)
     settings = {"loss": repr(loss), "order": repr(order), "chunk": chunk, "warmup": warmup}
     settings |= {"rows": len(X), "columns": X.shape[1], "seeds": seeds}
     return Result(tuple(run for run, _ in pairs), tuple(curve for _, curve in pairs), settings)
@@ -147,10 +159,9 @@ def _run_one(
     hardness = next(iter(hindsight.values()))  # one order for all learners of a seed
     rows = order.permutation(X, hardness, np.random.default_rng(seed))
     stream = Arrivals(X[rows], None if y is None else y[rows], hindsight[loss][rows], chunk, warmup)
-    with threadpool_limits(1):  # rates that can be compared, and no waiting for threads on small chunks
-        record, curve = run(name, seed, fresh(model, seed), loss, stream)
-        if memory:
-            record = replace(record, peak_memory=peak_memory(fresh(model, seed), loss, stream))
+    record, curve = run(name, seed, fresh(model, seed), loss, stream)
+    if memory:
+        record = replace(record, peak_memory=peak_memory(fresh(model, seed), loss, stream))
     return record, curve
 
 

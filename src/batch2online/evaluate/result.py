@@ -58,18 +58,8 @@ class Outcome:
         return getattr(self, name)
 
 
-COLUMNS = (
-    "model",
-    "seed",
-    "loss",
-    "optimum",
-    "ratio",
-    "regret",
-    "changes",
-    "churn",
-    "rows_per_second",
-    "peak_memory",
-)
+_NUMBERS = ("loss", "optimum", "ratio", "regret", "changes", "churn", "rows_per_second")
+COLUMNS = ("model", "seed", *_NUMBERS, "peak_memory")
 
 
 @dataclass(frozen=True)
@@ -133,12 +123,11 @@ class Result:
 
     def summary(self) -> list[dict[str, Any]]:
         """One dictionary a learner: means over its seeds, and the standard deviation of the ratio."""
-        names = [name for name in COLUMNS if name not in ("model", "seed", "peak_memory")]
         lines = []
         for model in self.models:
             own = [run for run in self.rows if run.model == model]
             memory = [run.peak_memory for run in own if run.peak_memory is not None]
-            line: dict[str, Any] = {name: self.mean(model, name) for name in names}
+            line: dict[str, Any] = {name: self.mean(model, name) for name in _NUMBERS}
             line |= {"model": model, "seeds": len(own), "ratio_std": float(np.std([run.ratio for run in own]))}
             lines.append(line | {"peak_memory": max(memory, default=None)})
         return lines

@@ -1,5 +1,8 @@
 """Sizes and bounds with all constants, and certificates that compare them with a run."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from batch2online.theory.bounds import (
     allowed_regret,
     clustering_regret,
@@ -21,7 +24,6 @@ from batch2online.theory.bounds import (
     running_minimum_sensitivity,
     warm_start_regret,
 )
-from batch2online.theory.certificates import Certificate, certificate
 from batch2online.theory.sizes import (
     FAILURE,
     HORIZON,
@@ -37,6 +39,9 @@ from batch2online.theory.sizes import (
     regression_size,
     sampling_constant,
 )
+
+if TYPE_CHECKING:
+    from batch2online.paper.certificates import Certificate, certificate
 
 __all__ = [
     "FAILURE",
@@ -74,3 +79,10 @@ __all__ = [
     "sampling_constant",
     "warm_start_regret",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import certificates on first use: they are part of the paper, sizes and bounds of the library."""
+    if name in ("Certificate", "certificate"):
+        return getattr(import_module("batch2online.paper.certificates"), name)
+    raise AttributeError(f"module 'batch2online.theory' has no attribute {name!r}")

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
-from batch2online.evaluate.paper import paper_figure
-from batch2online.evaluate.theorems import slopes, theorem_figures
+from batch2online.paper.figure import paper_figure
+from batch2online.paper.theorems import slopes, theorem_figures
 
 
 def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:

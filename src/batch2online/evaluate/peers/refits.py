@@ -1,4 +1,4 @@
-"""For any batch estimator: fit again on all rows so far, or on a uniform sample of them."""
+"""For any batch estimator: fit again on all rows so far, or on a uniform sample of them; for k-means, keep labels."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, clone
+from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, Seed
+from batch2online.numerics.matching import matched, shared_weight
+
+STARTS = 8
+"""Starts of k-means: as many as our solver has."""
 
 
 class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
@@ -19,7 +26,7 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
     estimator: Any
     growth: float
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if y is not None:
             rows = np.column_stack([rows, y])
@@ -57,10 +64,10 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
     def _kept(self) -> FloatArray:
         """Return the rows to fit on."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Any:
         return self._check_fitted().predict(X)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """Probabilities of ``classes_``, where the batch estimator gives them."""
         return self._check_fitted().predict_proba(X)
 
@@ -132,7 +139,13 @@ class Reservoir(_Refitted):
     [5.0]
     """
 
-    def __init__(self, estimator: Any, size: int = 1000, growth: float = 2.0, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        size: int = 1000,
+        growth: float = 2.0,
+        random_state: Seed = None,
+    ) -> None:
         self.estimator = estimator
         self.size = size
         self.growth = growth
@@ -159,3 +172,67 @@ def reservoir_replacements(
     for place, row in zip(places[places < size], later[places < size], strict=True):
         sample[place] = row
     return sample
+
+
+class KMeansRefits(FollowTheLeader):
+    """``KMeans`` refitted on all rows in a way that keeps labels: with clusters matched, or from the centers before.
+
+    Parameters
+    ----------
+    n_clusters : int
+        The number of centers k.
+    growth : float
+        1 fits at every chunk, so every night if a chunk is a day; 2 whenever the number of rows has doubled.
+    warm_start : bool
+        True is ``KMeans(init=previous centers, n_init=1)``. False is the best of ``n_init`` starts, whose clusters are
+        numbered such that as many rows as possible keep their label.
+    n_init : int
+        Starts of the first fit, and of all others without ``warm_start``.
+    random_state : None, int or generator
+        For the starts.
+
+    Examples
+    --------
+    >>> rows = np.repeat([[0.0], [10.0], [20.0]], 4, axis=0)
+    >>> model = KMeansRefits(3, random_state=0).partial_fit(rows)
+    >>> before = model.predict(rows)
+    >>> bool((model.partial_fit(rows + 0.1).predict(rows) == before).all())
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        growth: float = 2.0,
+        warm_start: bool = False,
+        n_init: int = STARTS,
+        random_state: Seed = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.growth = growth
+        self.warm_start = warm_start
+        self.n_init = n_init
+        self.random_state = random_state
+
+    @property
+    def estimator(self) -> Any:
+        """The first fit, and every one without ``warm_start``."""
+        return KMeans(self.n_clusters, n_init=self.n_init, random_state=self.random_state)
+
+    def _fitted(self, rows: FloatArray) -> Any:
+        before = vars(self).get("estimator_")
+        if before is None:
+            return super()._fitted(rows)
+        if self.warm_start:
+            return KMeans(self.n_clusters, init=before.cluster_centers_, n_init=1).fit(rows)
+        return _with_labels_of(before, super()._fitted(rows), rows)
+
+
+def _with_labels_of(before: Any, new: Any, rows: FloatArray) -> Any:
+    """Return new clusters, numbered such that as many rows as possible keep their label."""
+    old, k = before.predict(rows).astype(np.int64), len(new.cluster_centers_)
+    shared = shared_weight(old, new.labels_.astype(np.int64), np.ones(len(rows)), k)
+    order = matched(shared, cdist(before.cluster_centers_, new.cluster_centers_))
+    new.cluster_centers_ = np.ascontiguousarray(new.cluster_centers_[order])
+    new.labels_ = np.argsort(order).astype(new.labels_.dtype)[new.labels_]
+    return new

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh, solve
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from batch2online._types import FloatArray
-from batch2online.baselines.peer import COMPARE, LOSS, MEASURED, Peer
-from batch2online.baselines.regression import Ridge
 
 TINY = 1e-9
 """Added to the diagonal so that fewer rows than columns, too, have a solution."""
@@ -48,15 +47,15 @@ class GramRegression(RegressorMixin, _Gram):  # type: ignore[misc]
     def __init__(self, growth: float = 2.0) -> None:
         self.growth = growth
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        self._add(np.column_stack([np.ones(len(X)), X, y]))
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        self._add(np.column_stack([np.ones(np.shape(X)[0]), np.asarray(X), np.asarray(y)]))
         return self
 
     def _solve(self) -> None:
         inner = self.gram_[:-1, :-1]
         self.weights_ = solve(inner + TINY * np.eye(len(inner)), self.gram_[:-1, -1], assume_a="pos")
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: ArrayLike) -> FloatArray:
         return np.asarray(np.asarray(X) @ self.weights_[1:] + self.weights_[0])
 
 
@@ -73,24 +72,10 @@ class GramSubspace(_Gram):
         self.n_components = n_components
         self.growth = growth
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         self._add(np.asarray(X, dtype=np.float64))
         return self
 
     def _solve(self) -> None:
         d = len(self.gram_)
         self.components_ = eigh(self.gram_, subset_by_index=[d - self.n_components, d - 1])[1].T
-
-
-PEERS = (
-    Peer(
-        "exact refit at every chunk",
-        {"regression": lambda settings: Ridge(TINY), "lowrank": lambda settings: GramSubspace(settings.k, growth=1.0)},
-        frozenset({COMPARE, LOSS}),
-    ),
-    Peer(
-        "Gram matrix, solved at doublings",
-        {"regression": lambda settings: GramRegression(), "lowrank": lambda settings: GramSubspace(settings.k)},
-        MEASURED,
-    ),
-)

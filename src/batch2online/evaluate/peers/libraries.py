@@ -1,4 +1,4 @@
-"""Learners of scikit-learn: classifiers with ``predict_proba``, subspaces through zero, Passive-Aggressive models."""
+"""Learners of scikit-learn and River: classifiers with ``predict_proba``, subspaces through zero."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import numpy as np
 import sklearn
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import IncrementalPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 
-from batch2online._types import FloatArray
-from batch2online.baselines.peer import COMPARE, EVERYWHERE, LOSS, MEASURED, STARTS, Peer
+from batch2online._types import FloatArray, Seed
 
 
 class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
@@ -28,18 +26,18 @@ class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
         self.classes_ = np.unique(y)
         return self if len(self.classes_) == 1 else super().fit(X, y, sample_weight)
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: FloatArray) -> FloatArray:
         return np.ones((len(X), 1)) if len(self.classes_) == 1 else np.asarray(super().predict_proba(X))
 
 
 class StochasticGradient(SGDClassifier):  # type: ignore[misc]
     """``SGDClassifier(loss="log_loss")``, which wants to know all classes beforehand."""
 
-    def __init__(self, n_classes: int = 2, random_state: Any = None) -> None:
+    def __init__(self, n_classes: int = 2, random_state: Seed = None) -> None:
         super().__init__(loss="log_loss", random_state=random_state)
         self.n_classes = n_classes
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: FloatArray, y: FloatArray) -> Self:
         super().partial_fit(X, y, classes=np.arange(float(self.n_classes)))
         return self
 
@@ -47,23 +45,46 @@ class StochasticGradient(SGDClassifier):  # type: ignore[misc]
 class PassiveAggressive(BaseEstimator):  # type: ignore[misc]
     """scikit-learn's Passive-Aggressive classifier, whose margins are taken for logits: it gives no probabilities."""
 
-    def __init__(self, n_classes: int = 2, random_state: Any = None) -> None:
+    def __init__(self, n_classes: int = 2, random_state: Seed = None) -> None:
         self.n_classes = n_classes
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: FloatArray, y: FloatArray) -> Self:
         if "model_" not in vars(self):
             self.classes_ = np.arange(float(self.n_classes))
             self.model_ = passive_aggressive_classifier().set_params(random_state=self.random_state)
         self.model_.partial_fit(X, y, classes=self.classes_)
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: FloatArray) -> FloatArray:
         if "model_" not in vars(self):
             raise NotFittedError("This PassiveAggressive has seen no rows.")
         margins = self.model_.decision_function(X)
         both = np.column_stack([-margins / 2, margins / 2]) if margins.ndim == 1 else margins
         return np.asarray(softmax(both, axis=1))
+
+
+class RiverLogistic(BaseEstimator):  # type: ignore[misc]
+    """River's ``LogisticRegression``, one for each class where there are more than two."""
+
+    def __init__(self, n_classes: int = 2) -> None:
+        self.n_classes = n_classes
+
+    def partial_fit(self, X: FloatArray, y: FloatArray) -> Self:
+        if "model_" not in vars(self):
+            self.classes_ = np.arange(float(self.n_classes))
+            binary = import_module("river.linear_model").LogisticRegression()
+            several = import_module("river.multiclass").OneVsRestClassifier
+            self.model_ = binary if self.n_classes <= 2 else several(binary)
+        for row, label in zip(X.tolist(), np.asarray(y).tolist(), strict=True):
+            self.model_.learn_one(dict(enumerate(row)), label)
+        return self
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        if "model_" not in vars(self):
+            raise NotFittedError("This RiverLogistic has seen no rows.")
+        found = [self.model_.predict_proba_one(dict(enumerate(row))) for row in X.tolist()]
+        return np.array([[each.get(label, 0.0) for label in self.classes_.tolist()] for each in found])
 
 
 class Uncentred(BaseEstimator):  # type: ignore[misc]
@@ -72,7 +93,7 @@ class Uncentred(BaseEstimator):  # type: ignore[misc]
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: FloatArray, y: FloatArray | None = None) -> Self:
         self.pca_ = getattr(self, "pca_", None) or IncrementalPCA(self.n_components)
         self.components_ = self.pca_.partial_fit(np.concatenate([X, -X])).components_
         return self
@@ -96,38 +117,3 @@ def passive_aggressive_classifier() -> Any:
 def _has_moved() -> bool:
     """Whether scikit-learn implements it by ``SGDRegressor`` and ``SGDClassifier``, as since version 1.8."""
     return tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)
-
-
-PEERS = (
-    Peer("scikit-learn SGDRegressor", {"regression": lambda settings: SGDRegressor()}, EVERYWHERE),
-    Peer(
-        "scikit-learn SGDClassifier",
-        {"classification": lambda settings: StochasticGradient(settings.k)},
-        frozenset({COMPARE}),
-    ),
-    Peer(
-        "scikit-learn Passive-Aggressive, by margins",
-        {"classification": lambda settings: PassiveAggressive(settings.k)},
-        frozenset({COMPARE}),
-    ),
-    Peer(
-        "scikit-learn Passive-Aggressive",
-        {"regression": lambda settings: passive_aggressive_regressor()},
-        frozenset({COMPARE}),
-    ),
-    Peer(
-        "scikit-learn SGDRegressor, eta0 0.05",
-        {"regression": lambda settings: SGDRegressor(eta0=0.05)},
-        frozenset({LOSS}),
-    ),
-    # It centres its rows: a fair peer on centred ones, such as ``compare`` hands out.
-    Peer("scikit-learn IncrementalPCA", {"lowrank": lambda settings: IncrementalPCA(settings.k)}, frozenset({COMPARE})),
-    Peer(
-        "scikit-learn IncrementalPCA, rows and negatives", {"lowrank": lambda settings: Uncentred(settings.k)}, MEASURED
-    ),
-    Peer(
-        "scikit-learn MiniBatchKMeans",
-        {"clustering": lambda settings: MiniBatchKMeans(settings.k, n_init=STARTS)},
-        EVERYWHERE,
-    ),
-)

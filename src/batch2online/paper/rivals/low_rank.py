@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from batch2online._types import FloatArray
-from batch2online.baselines.peer import COMPARE, EVERYWHERE, LOSS, WIDE, Peer
+from batch2online._types import FloatArray, Seed
 
 _HALVINGS = 100
 _SMALLEST = -600.0
@@ -21,12 +21,12 @@ _SMALLEST = -600.0
 class _Relaxed(BaseEstimator, ABC):  # type: ignore[misc]
     """What the two relaxed algorithms share: a matrix in the convex hull of projections, and a draw from it."""
 
-    def __init__(self, n_components: int = 2, step: float = 1.0, random_state: Any = None) -> None:
+    def __init__(self, n_components: int = 2, step: float = 1.0, random_state: Seed = None) -> None:
         self.n_components = n_components
         self.step = step
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "n_seen_"):
             d = rows.shape[1]
@@ -146,12 +146,12 @@ class Oja(BaseEstimator):  # type: ignore[misc]
     [[1.0, 0.0, 0.0]]
     """
 
-    def __init__(self, n_components: int = 2, step: float = 10.0, random_state: Any = None) -> None:
+    def __init__(self, n_components: int = 2, step: float = 10.0, random_state: Seed = None) -> None:
         self.n_components = n_components
         self.step = step
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "components_"):
             first = np.random.default_rng(self.random_state).normal(size=(rows.shape[1], self.n_components))
@@ -189,7 +189,7 @@ class FrequentDirections(BaseEstimator):  # type: ignore[misc]
         self.n_components = n_components
         self.size = size
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         size = 4 * self.n_components if self.size is None else self.size
         sketch = getattr(self, "sketch_", np.empty((0, rows.shape[1])))
@@ -262,22 +262,3 @@ def systematic_sample(probabilities: FloatArray, uniform: float) -> Any:
     total = round(float(probabilities.sum()))
     ends = np.cumsum(probabilities) * (total / probabilities.sum())
     return np.minimum(np.searchsorted(ends, uniform + np.arange(total), side="right"), len(ends) - 1)
-
-
-PEERS = (
-    Peer("Frequent Directions, 4k rows", {"lowrank": lambda settings: FrequentDirections(settings.k)}, EVERYWHERE),
-    Peer("Oja, step 3", {"lowrank": lambda settings: Oja(settings.k, step=3)}, frozenset({LOSS})),
-    Peer("Oja, step 30", {"lowrank": lambda settings: Oja(settings.k, step=30)}, frozenset({COMPARE, LOSS})),
-    Peer(
-        "exponentiated gradient",
-        {"lowrank": lambda settings: ExponentiatedGradient(settings.k)},
-        frozenset({LOSS}),
-        most_columns=WIDE,
-    ),
-    Peer(
-        "online gradient descent",
-        {"lowrank": lambda settings: SubspaceDescent(settings.k)},
-        frozenset({LOSS}),
-        most_columns=WIDE,
-    ),
-)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
-from batch2online._types import FloatArray
-from batch2online.baselines.peer import LOSS, Peer
+from batch2online._types import FloatArray, Seed
 
 
 class ProjectionDescent(BaseEstimator):  # type: ignore[misc]
@@ -50,7 +50,7 @@ class ProjectionDescent(BaseEstimator):  # type: ignore[misc]
         self.step = step
         self.warm_rows = warm_rows
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "n_seen_"):
             self.n_seen_, self._scale, self._first = 0, 0.0, rows[:0]
@@ -98,8 +98,8 @@ class ExpectsRepeats(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, support: int = 1000) -> None:
         self.support = support
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        rows = np.column_stack([np.ones(len(X)), np.asarray(X, dtype=np.float64), y])
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        rows = np.column_stack([np.ones(np.shape(X)[0]), np.asarray(X, dtype=np.float64), np.asarray(y)])
         if not hasattr(self, "gram_"):
             self.gram_, self.n_seen_, self._known = np.zeros((rows.shape[1],) * 2), 0, set[bytes]()
             self.repeats_ = False
@@ -110,9 +110,9 @@ class ExpectsRepeats(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self.repeats_ = len(self._known) < self.n_seen_
         return self
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: ArrayLike) -> FloatArray:
         if not self.repeats_ and self.n_seen_ > 4 * np.sqrt(self.support):
-            return np.zeros(len(X))
+            return np.zeros(np.shape(X)[0])
         inner = self.gram_[:-1, :-1] + 1e-9 * np.eye(len(self.gram_) - 1)
         weights = np.linalg.solve(inner, self.gram_[:-1, -1])
         return np.asarray(np.asarray(X) @ weights[1:] + weights[0])
@@ -147,11 +147,11 @@ class Simulation(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     [3.0]
     """
 
-    def __init__(self, estimator: Any, random_state: Any = None) -> None:
+    def __init__(self, estimator: Any, random_state: Seed = None) -> None:
         self.estimator = estimator
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         rows = np.column_stack([np.asarray(X, dtype=np.float64), y])
         if not hasattr(self, "estimator_"):
             self._rng, self._rows, self._before = np.random.default_rng(self.random_state), rows[:0], rows
@@ -163,10 +163,5 @@ class Simulation(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_.partial_fit(drawn[:, :-1], drawn[:, -1])
         return self
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: ArrayLike) -> FloatArray:
         return np.asarray(self.estimator_.predict(X))
-
-
-PEERS = (
-    Peer("descent on projections", {"lowrank": lambda settings: ProjectionDescent(settings.k)}, frozenset({LOSS})),
-)

@@ -1,82 +1,17 @@
-"""Online k-means: refits that keep labels, MacQueen, consistent k-clustering, and weights over solutions."""
+"""Online k-means: MacQueen, consistent k-clustering, and weights over solutions."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
-from batch2online._types import FloatArray
-from batch2online.baselines.general import FollowTheLeader, reservoir_replacements
-from batch2online.baselines.peer import COMPARE, LOSS, STARTS, Peer
-from batch2online.numerics.matching import matched, shared_weight
-
-
-class KMeansRefits(FollowTheLeader):
-    """``KMeans`` refitted on all rows in a way that keeps labels: with clusters matched, or from the centers before.
-
-    Parameters
-    ----------
-    n_clusters : int
-        The number of centers k.
-    growth : float
-        1 fits at every chunk, so every night if a chunk is a day; 2 whenever the number of rows has doubled.
-    warm_start : bool
-        True is ``KMeans(init=previous centers, n_init=1)``. False is the best of ``n_init`` starts, whose clusters are
-        numbered such that as many rows as possible keep their label.
-    n_init : int
-        Starts of the first fit, and of all others without ``warm_start``.
-    random_state : None, int or generator
-        For the starts.
-
-    Examples
-    --------
-    >>> rows = np.repeat([[0.0], [10.0], [20.0]], 4, axis=0)
-    >>> model = KMeansRefits(3, random_state=0).partial_fit(rows)
-    >>> before = model.predict(rows)
-    >>> bool((model.partial_fit(rows + 0.1).predict(rows) == before).all())
-    True
-    """
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        growth: float = 2.0,
-        warm_start: bool = False,
-        n_init: int = STARTS,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.growth = growth
-        self.warm_start = warm_start
-        self.n_init = n_init
-        self.random_state = random_state
-
-    @property
-    def estimator(self) -> Any:
-        """The first fit, and every one without ``warm_start``."""
-        return KMeans(self.n_clusters, n_init=self.n_init, random_state=self.random_state)
-
-    def _fitted(self, rows: FloatArray) -> Any:
-        before = vars(self).get("estimator_")
-        if before is None:
-            return super()._fitted(rows)
-        if self.warm_start:
-            return KMeans(self.n_clusters, init=before.cluster_centers_, n_init=1).fit(rows)
-        return _with_labels_of(before, super()._fitted(rows), rows)
-
-
-def _with_labels_of(before: Any, new: Any, rows: FloatArray) -> Any:
-    """Return new clusters, numbered such that as many rows as possible keep their label."""
-    old, k = before.predict(rows).astype(np.int64), len(new.cluster_centers_)
-    shared = shared_weight(old, new.labels_.astype(np.int64), np.ones(len(rows)), k)
-    order = matched(shared, cdist(before.cluster_centers_, new.cluster_centers_))
-    new.cluster_centers_ = np.ascontiguousarray(new.cluster_centers_[order])
-    new.labels_ = np.argsort(order).astype(new.labels_.dtype)[new.labels_]
-    return new
+from batch2online._types import FloatArray, Seed
+from batch2online.evaluate.peers.refits import reservoir_replacements
 
 
 class MacQueen(BaseEstimator):  # type: ignore[misc]
@@ -100,7 +35,7 @@ class MacQueen(BaseEstimator):  # type: ignore[misc]
     def __init__(self, n_clusters: int = 8) -> None:
         self.n_clusters = n_clusters
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "cluster_centers_"):
             self.cluster_centers_, self.counts_ = np.empty((0, rows.shape[1])), np.empty(0)
@@ -151,12 +86,12 @@ class Consistent(BaseEstimator):  # type: ignore[misc]
     [[0.0], [10.0]]
     """
 
-    def __init__(self, n_clusters: int = 8, size: int = 4, random_state: Any = None) -> None:
+    def __init__(self, n_clusters: int = 8, size: int = 4, random_state: Seed = None) -> None:
         self.n_clusters = n_clusters
         self.size = size
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "n_seen_"):
             self._rng, self.n_seen_ = np.random.default_rng(self.random_state), 0
@@ -240,13 +175,19 @@ class WeightedSolutions(BaseEstimator):  # type: ignore[misc]
     [[0.0], [10.0]]
     """
 
-    def __init__(self, n_clusters: int = 8, candidates: int = 4, size: int = 1000, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        candidates: int = 4,
+        size: int = 1000,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.candidates = candidates
         self.size = size
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "n_seen_"):
             self._rng, self.n_seen_, self._next, self._largest = np.random.default_rng(self.random_state), 0, 0, 0.0
@@ -281,23 +222,3 @@ class WeightedSolutions(BaseEstimator):  # type: ignore[misc]
         chances = np.exp(-rate * (self.losses_ - self.losses_.min()))
         chosen = self._rng.choice(len(chances), p=chances / chances.sum())
         self.cluster_centers_ = self.solutions_[chosen]
-
-
-PEERS = (
-    *(
-        Peer(
-            f"{name} {when}{how}",
-            {
-                "clustering": lambda settings, growth=growth, is_warm=is_warm: KMeansRefits(  # type: ignore[misc]
-                    settings.k, growth, is_warm
-                )
-            },
-            frozenset({COMPARE, LOSS}),
-        )
-        for name, how, is_warm in (("refit", ", labels matched", False), ("warm start", "", True))
-        for when, growth in (("at doublings", 2.0), ("every chunk", 1.0))
-    ),
-    Peer("MacQueen", {"clustering": lambda settings: MacQueen(settings.k)}, frozenset({COMPARE, LOSS})),
-    Peer("consistent k-clustering", {"clustering": lambda settings: Consistent(settings.k)}, frozenset({LOSS})),
-    Peer("weighted solutions", {"clustering": lambda settings: WeightedSolutions(settings.k)}, frozenset({LOSS})),
-)

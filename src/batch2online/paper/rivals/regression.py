@@ -5,16 +5,16 @@ Each predicts with an intercept; rows are a_t with a constant 1 in front, target
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from batch2online._types import FloatArray
-from batch2online.baselines.peer import LOSS, WIDE, Peer
 
 
-def _with_constant(X: Any) -> FloatArray:
+def _with_constant(X: ArrayLike) -> FloatArray:
     rows = np.asarray(X, dtype=np.float64)
     return np.column_stack([np.ones(len(rows)), rows])
 
@@ -51,7 +51,7 @@ class GradientDescent(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.curvature = curvature
         self.radius = radius
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         rows, targets = _with_constant(X), np.asarray(y, dtype=np.float64)
         if not hasattr(self, "weights_"):
             self.weights_, self.n_seen_ = np.zeros(rows.shape[1]), 0
@@ -77,7 +77,7 @@ class GradientDescent(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _rate(self, alpha: float) -> float:
         return 1 / (alpha * self.n_seen_ + self._smoothness)
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: ArrayLike) -> FloatArray:
         return np.asarray(_with_constant(X) @ self.weights_)
 
 
@@ -127,7 +127,7 @@ class Ridge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, regularisation: float = 1.0) -> None:
         self.regularisation = regularisation
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         rows, targets = _with_constant(X), np.asarray(y, dtype=np.float64)
         if not hasattr(self, "gram_"):
             self.gram_, self.moments_ = self.regularisation * np.eye(rows.shape[1]), np.zeros(rows.shape[1])
@@ -136,7 +136,7 @@ class Ridge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.weights_ = np.linalg.solve(self.gram_, self.moments_)
         return self
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: ArrayLike) -> FloatArray:
         return np.asarray(_with_constant(X) @ self.weights_)
 
 
@@ -156,25 +156,7 @@ class Forward(Ridge):
     [3.0]
     """
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: ArrayLike) -> FloatArray:
         rows = _with_constant(X)
         leverage = np.einsum("ij,ji->i", rows, np.linalg.solve(self.gram_, rows.T))
         return np.asarray(rows @ self.weights_ / (1 + leverage))
-
-
-PEERS = (
-    Peer("online ridge", {"regression": lambda settings: Ridge(1.0)}, frozenset({LOSS})),
-    Peer("forward algorithm, which sees a_t", {"regression": lambda settings: Forward(1.0)}, frozenset({LOSS})),
-    Peer(
-        "online gradient descent",
-        {"regression": lambda settings: GradientDescent()},
-        frozenset({LOSS}),
-        most_columns=WIDE,
-    ),
-    Peer(
-        "stable gradient descent",
-        {"regression": lambda settings: StableDescent()},
-        frozenset({LOSS}),
-        most_columns=WIDE,
-    ),
-)

@@ -6,34 +6,30 @@ random order. Regret after n rows is that of a stream of these n rows, against t
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
-from batch2online import coresets, reference, theory
+from batch2online import coresets, theory
 from batch2online._types import FloatArray
-from batch2online.evaluate import theorem_plots
 from batch2online.evaluate.loop import fed
-from batch2online.evaluate.losses import LowRankLoss, Squared, changed
-from batch2online.evaluate.prequential import ProgressBar
+from batch2online.evaluate.losses import changed
+from batch2online.evaluate.prequential import run_all
 from batch2online.evaluate.result import pyplot
-from batch2online.evaluate.sensitivity import average_sensitivity
 from batch2online.methods.clustering import solver
-from batch2online.methods.clustering.estimator import OnlineClustering
-from batch2online.methods.least_squares.estimator import OnlineRegression
-from batch2online.methods.low_rank.estimator import OnlineLowRank
+from batch2online.paper import theorem_plots
+from batch2online.paper.certificates import certificate
+from batch2online.paper.problems import PaperProblem
+from batch2online.paper.records import Record, averaged, lines_of, write_csv
+from batch2online.paper.sensitivity import average_sensitivity
 from batch2online.refresh import Adaptive, Geometric, OnChange
-from batch2online.theory import certificate
 
-Record = dict[str, Any]
 AUTO, EXACT = "auto", "exact"
 GROWTH = 1.1
 """A new model whenever the rows have grown by so much (Theorem 2): nearly the bound of a new model at every row."""
@@ -43,13 +39,8 @@ GROWTH = 1.1
 
 
 @dataclass(frozen=True)
-class TheoremProblem:
-    """One of the three problems in d dimensions, with k clusters or components and distances to the power z."""
-
-    name: str
-    d: int
-    k: int = 0
-    z: float = 2.0
+class TheoremProblem(PaperProblem):
+    """One of the three problems, with bounded rows."""
 
     def rows(self, n: int) -> tuple[FloatArray, FloatArray | None]:
         """Return bounded rows, and targets for regression."""
@@ -73,18 +64,13 @@ class TheoremProblem:
     def estimator(self, epsilon: float | str, **settings: Any) -> Any:
         """Return the online estimator in the paper's form, on a coreset; EXACT is from the moments of all rows."""
         settings |= {} if epsilon == EXACT else {"solve": "coreset", "epsilon": epsilon}
-        if self.name == "regression":
-            return OnlineRegression(**settings)
-        if self.name == "low rank":
-            return OnlineLowRank(self.k, **settings)
-        return OnlineClustering(self.k, z=self.z, warm_start=False, **settings)
+        settings |= {"warm_start": False} if self.name == "clustering" else {}
+        return self.online(**settings)
 
     def optima(self, X: FloatArray, y: FloatArray | None, at: Sequence[int]) -> list[FloatArray]:
         """Return the loss of each row under the best model of the first n rows, for each n."""
-        if self.name == "regression":
-            return [Squared().hindsight(X[:n], None if y is None else y[:n]) for n in at]
-        if self.name == "low rank":
-            return [LowRankLoss(self.k).hindsight(X[:n], None) for n in at]
+        if self.name != "clustering":
+            return [self.loss.hindsight(X[:n], None if y is None else y[:n]) for n in at]
         some = X[:_SAMPLE]
         start = solver.solve(some, np.ones(len(some)), self.k, self.z, seed=0)
         best = (solver.solve(X[:n], np.ones(n), self.k, self.z, seed=0, current=start, starts=1) for n in at)
@@ -198,32 +184,28 @@ class ChangesLine:
     def measure(self, seed: int) -> list[Record]:
         X, y = self.problem.stream(self.rows, seed)
         at = checkpoints(self.rows)
-        if self.algorithm == TRANSPORT:
-            moves = [False, *(changed(old, new) for old, new in pairwise(self._models(X, y, seed)))]
-            counts = np.cumsum(moves)[np.array(at) - 1]
-            return [
-                self._record(n, int(count), self._bound_of_transport(n)) for n, count in zip(at, counts, strict=True)
-            ]
-        settings = {"refresh": POLICIES[self.algorithm], "coreset_size": CHANGES_SIZE, "random_state": seed}
-        models = fed(self.problem.estimator(CHANGES_EPSILON, **settings), X, y, at)
+        found = self._transported(X, y, at, seed) if self.algorithm == TRANSPORT else self._counted(X, y, at, seed)
+        names = {**_names(self.problem), "algorithm": self.algorithm, "epsilon": CHANGES_EPSILON, "size": CHANGES_SIZE}
         return [
-            self._record(n, model.n_changes_, certificate(model, 1.0).models_promised - 1)
-            for n, model in zip(at, models, strict=True)
+            {**names, "rows": n, "changes": changes, "bound": bound}
+            for n, (changes, bound) in zip(at, found, strict=True)
         ]
 
-    def _models(self, X: FloatArray, y: FloatArray | None, seed: int) -> list[Any]:
-        rng, k, epsilon, m = np.random.default_rng(seed), self.problem.k, CHANGES_EPSILON, CHANGES_SIZE
-        if self.problem.name == "regression":
-            A = np.column_stack([np.ones(len(X)), X])
-            return reference.online_regression(rng, A, y, epsilon, m=m, consistent=True).models
-        if self.problem.name == "low rank":
-            return reference.online_low_rank(rng, X, k, epsilon, m=m, consistent=True).models
-        sizes = (2 * m, m)
-        return reference.online_clustering(rng, X, k, epsilon, sizes=sizes, constant=1, consistent=True).models
+    def _counted(self, X: FloatArray, y: FloatArray | None, at: list[int], seed: int) -> Iterator[tuple[float, float]]:
+        """Yield changes of our estimator and their bound."""
+        settings = {"refresh": POLICIES[self.algorithm], "coreset_size": CHANGES_SIZE, "random_state": seed}
+        for model in fed(self.problem.estimator(CHANGES_EPSILON, **settings), X, y, at):
+            yield model.n_changes_, certificate(model, 1.0).models_promised - 1
 
-    def _record(self, rows: int, changes: int, bound: float) -> Record:
-        names = {**_names(self.problem), "algorithm": self.algorithm, "epsilon": CHANGES_EPSILON}
-        return {**names, "size": CHANGES_SIZE, "rows": rows, "changes": changes, "bound": bound}
+    def _transported(
+        self, X: FloatArray, y: FloatArray | None, at: list[int], seed: int
+    ) -> Iterator[tuple[float, float]]:
+        """Yield changes of the paper's algorithm and their bound."""
+        rng, own = np.random.default_rng(seed), {"constant": 1} if self.problem.name == "clustering" else {}
+        models = self.problem.papers_models(rng, X, y, CHANGES_EPSILON, CHANGES_SIZE, consistent=True, **own)
+        moves = np.cumsum([False, *(changed(old, new) for old, new in pairwise(models))])
+        for n in at:
+            yield int(moves[n - 1]), self._bound_of_transport(n)
 
     def _bound_of_transport(self, n: int) -> float:
         """Return the sum of m K / t, at most one each, for leverage scores; NaN for others.
@@ -262,23 +244,16 @@ class SensitivityPoint:
     epsilon: float
     trials: int
 
-    def measure(self) -> Record:
+    def measure(self) -> list[Record]:
         problem, make = CORESETS[self.coreset]
         X, y = problem.rows(self.rows)
         empty = make(epsilon=self.epsilon, coreset_size=SENSITIVITY_SIZE)
         found = average_sensitivity(empty, X, y, trials=self.trials, random_state=self.rows)
         filled = make(epsilon=self.epsilon, coreset_size=SENSITIVITY_SIZE, random_state=0)
         bound = filled.add(X, *(() if y is None else (y,))).sensitivity(self.rows)
-        return {
-            "coreset": self.coreset,
-            "epsilon": self.epsilon,
-            "size": SENSITIVITY_SIZE,
-            "rows": self.rows,
-            "sensitivity": found.mean,
-            "low": found.low,
-            "high": found.high,
-            "bound": bound if bound < 1 else math.nan,
-        }
+        settings = {"coreset": self.coreset, "epsilon": self.epsilon, "size": SENSITIVITY_SIZE, "rows": self.rows}
+        numbers = {"sensitivity": found.mean, "low": found.low, "high": found.high}
+        return [settings | numbers | {"bound": bound if bound < 1 else math.nan}]
 
 
 def _clustering(stages: int) -> Callable[..., Any]:
@@ -368,18 +343,14 @@ def measured(
     """Return these tables: means over seeds, and standard deviations."""
     chosen = list(range(seeds) if isinstance(seeds, int) else seeds)
     n = rows or (10_000 if quick else 1_000_000)
-    tasks = {
-        "regret": [_Bound(panel.measure, (n, seed)) for seed in chosen for panel in regret_panels(quick)],
-        "changes": [_Bound(line.measure, (seed,)) for seed in chosen for line in changes_lines(quick)],
-        "sensitivity": [_Bound(point.measure, ()) for point in sensitivity_points(quick)],
+    tasks: dict[str, list[Callable[[], list[Record]]]] = {
+        "regret": [partial(panel.measure, n, seed) for seed in chosen for panel in regret_panels(quick)],
+        "changes": [partial(line.measure, seed) for seed in chosen for line in changes_lines(quick)],
+        "sensitivity": [point.measure for point in sensitivity_points(quick)],
     }
-    work = [(name, task) for name in tables for task in tasks[name]]
-    finished = Parallel(n_jobs=jobs, return_as="generator")(delayed(_run)(task) for _, task in work)
-    results = ProgressBar(finished, len(work), "theorems") if progress else finished
-    found: dict[str, list[Record]] = {name: [] for name in tables}
-    for (name, _), records in zip(work, results, strict=True):
-        found[name] += records
-    return {name: averaged(records, _QUANTITIES[name]) for name, records in found.items()}
+    names = list(tables)
+    found = iter(run_all([task for name in names for task in tasks[name]], jobs, "theorems" if progress else None))
+    return {name: averaged((r for _ in tasks[name] for r in next(found)), _QUANTITIES[name]) for name in names}
 
 
 _QUANTITIES = {
@@ -389,65 +360,12 @@ _QUANTITIES = {
 }
 
 
-@dataclass(frozen=True)
-class _Bound:
-    """A call that can be sent to a process."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-    def __call__(self) -> list[Record]:
-        result = self.function(*self.arguments)
-        return result if isinstance(result, list) else [result]
-
-
-def _run(work: Callable[[], list[Record]]) -> list[Record]:
-    with threadpool_limits(1):
-        return work()
-
-
-def averaged(records: list[Record], quantities: Sequence[str]) -> list[Record]:
-    """Return one record for each setting: means over seeds, and ``_std``, the standard deviation.
-
-    >>> averaged([{"rows": 9, "changes": 1.0}, {"rows": 9, "changes": 3.0}], ["changes"])
-    [{'rows': 9, 'changes': 2.0, 'changes_std': 1.4142135623730951, 'seeds': 2}]
-    """
-    groups: dict[Any, list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(v for name, v in record.items() if name in _KEYS), []).append(record)
-    return [_mean(group, quantities) for group in groups.values()]
-
-
-_KEYS = frozenset({"problem", "d", "k", "z", "epsilon", "algorithm", "coreset", "rows"})
-
-
-def _mean(group: list[Record], quantities: Sequence[str]) -> Record:
-    found = dict(group[0])
-    for name in quantities:
-        values = np.array([record[name] for record in group], dtype=np.float64)
-        found[name] = float(values.mean())
-        if name in ("regret", "approximate_regret", "changes"):
-            found[f"{name}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return found | {"seeds": len(group)}
-
-
-def write_csv(path: Path, records: list[Record]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, records[0].keys())
-        writer.writeheader()
-        writer.writerows(records)
-    return path
-
-
 # -- slopes ------------------------------------------------------------------------------------------------
 
 
 def slopes(regret: list[Record]) -> list[Record]:
     """Return for each line of regret its value at the end, its log-log slope over the last decade, and its bound."""
-    lines: dict[Any, list[Record]] = {}
-    for record in regret:
-        lines.setdefault(tuple(record[name] for name in ("problem", "d", "k", "z", "epsilon")), []).append(record)
-    return [_slope(points) for points in lines.values()]
+    return [_slope(points) for _, points in lines_of(regret, "problem", "d", "k", "z", "epsilon")]
 
 
 def _slope(points: list[Record]) -> Record:

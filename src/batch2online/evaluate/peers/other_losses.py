@@ -8,8 +8,8 @@ from typing import Any
 
 from sklearn.linear_model import GammaRegressor, HuberRegressor, PoissonRegressor, SGDRegressor, TweedieRegressor
 
-from batch2online.baselines.general import FollowTheLeader, Reservoir
-from batch2online.baselines.scikit_learn import passive_aggressive_regressor
+from batch2online.evaluate.peers.libraries import passive_aggressive_regressor
+from batch2online.evaluate.peers.refits import FollowTheLeader, Reservoir
 from batch2online.methods.least_squares.estimator import OnlineRegression
 
 _TURNS = 1_000

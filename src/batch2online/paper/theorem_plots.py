@@ -1,16 +1,16 @@
-"""The pictures of :mod:`~batch2online.evaluate.theorems`: two columns at most, so that a telephone can show them."""
+"""The pictures of :mod:`~batch2online.paper.theorems`: two columns at most, so that a telephone can show them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from batch2online.evaluate.result import COLOURS, draw_curve, pyplot
+from batch2online.paper.records import Record, column, lines_of
 
-Record = dict[str, Any]
 _STYLE = {
     "font.size": 9.5,
     "axes.titlesize": 9.5,
@@ -44,28 +44,14 @@ def save(name: str, records: list[Record], path: Path, description: str = "") ->
         plt.close(figure)
 
 
-def lines_of(records: Iterable[Record], *names: str) -> Iterator[tuple[tuple[Any, ...], list[Record]]]:
-    """Group records by the values of some columns, in order of appearance."""
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(record[name] for name in names), []).append(record)
-    yield from groups.items()
-
-
-def _column(points: list[Record], name: str) -> Any:
-    return np.array([point[name] for point in points], dtype=np.float64)
-
-
 def _curve(axes: Any, points: list[Record], quantity: str, **style: Any) -> None:
-    draw_curve(axes, _column(points, "rows"), _column(points, quantity), _column(points, f"{quantity}_std"), **style)
+    draw_curve(axes, column(points, "rows"), column(points, quantity), column(points, f"{quantity}_std"), **style)
 
 
 def _epsilon_label(epsilon: Any) -> str:
-    return (
-        rf"$\epsilon = {epsilon:g}$"
-        if isinstance(epsilon, float)
-        else {"auto": r"$\epsilon$ auto"}.get(epsilon, str(epsilon))
-    )
+    if isinstance(epsilon, float):
+        return rf"$\epsilon = {epsilon:g}$"
+    return r"$\epsilon$ auto" if epsilon == "auto" else str(epsilon)
 
 
 def _decades(axes: Any, which: str = "xy") -> None:
@@ -103,9 +89,9 @@ def regret(records: list[Record]) -> Any:
             _curve(left, line, "regret", **style)
             if isinstance(epsilon, float):
                 _curve(right, line, "approximate_regret", **style)
-                right.plot(_column(line, "rows"), _column(line, "bound"), color=COLOURS[number], **_BOUND)
+                right.plot(column(line, "rows"), column(line, "bound"), color=COLOURS[number], **_BOUND)
             elif epsilon == "exact":
-                left.plot(_column(line, "rows"), _column(line, "bound"), color=COLOURS[number], **_BOUND)
+                left.plot(column(line, "rows"), column(line, "bound"), color=COLOURS[number], **_BOUND)
         left.set(xscale="log", yscale="log", title=f"{problem}: regret")
         right.set(xscale="log", title=r"$\epsilon$-approximate regret")
         right.set_yscale("symlog", linthresh=100)
@@ -141,11 +127,11 @@ def sweeps(records: list[Record]) -> Any:
         for number, value in enumerate(values):
             for epsilon, dashes in ((0.1, "-"), ("auto", (0, (2, 1)))):
                 line = [r for r in own if r[name] == value and r["epsilon"] == epsilon]
-                unit = _column(line, "optimum") / _column(line, "rows")
+                unit = column(line, "optimum") / column(line, "rows")
                 label = f"{name} = {value:g}" if epsilon == 0.1 else None
                 style: dict[str, Any] = {"color": COLOURS[number], "linestyle": dashes, "label": label}
-                mean, deviation = (_column(line, column) / unit for column in ("regret", "regret_std"))
-                draw_curve(axes, _column(line, "rows"), mean, deviation, **style)
+                mean, deviation = (column(line, quantity) / unit for quantity in ("regret", "regret_std"))
+                draw_curve(axes, column(line, "rows"), mean, deviation, **style)
         axes.set(xscale="log", yscale="log", title=f"{problem}, {name}")
         _decades(axes)
         axes.legend(frameon=False, handlelength=1.2)
@@ -178,7 +164,7 @@ def changes(records: list[Record]) -> Any:
         for number, ((algorithm,), line) in enumerate(lines_of(points, "algorithm")):
             label = _ALGORITHMS.get(algorithm, algorithm)
             _curve(axes, line, "changes", color=COLOURS[number], label=label)
-            axes.plot(_column(line, "rows"), _column(line, "bound"), color=COLOURS[number], **_BOUND)
+            axes.plot(column(line, "rows"), column(line, "bound"), color=COLOURS[number], **_BOUND)
         axes.set(xscale="log", yscale="log", title=problem, ylabel="changes", ylim=(1.0, axes.get_ylim()[1]))
         _decades(axes)
     panels[-1].set_xlabel("rows n")
@@ -204,8 +190,8 @@ def sensitivity(records: list[Record]) -> Any:
             over_rows = sorted((r for r in own if r["epsilon"] == common), key=lambda r: r["rows"])
             over_epsilon = sorted((r for r in own if r["rows"] == middle), key=lambda r: -r["epsilon"])
             style = {"color": COLOURS[number], "label": name}
-            _interval(left, _column(over_rows, "rows"), over_rows, style)
-            _interval(right, 1 / _column(over_epsilon, "epsilon"), over_epsilon, style)
+            _interval(left, column(over_rows, "rows"), over_rows, style)
+            _interval(right, 1 / column(over_epsilon, "epsilon"), over_epsilon, style)
         for axes in (left, right):
             axes.set(xscale="log", yscale="log", ylim=(1e-3, 1.2))
             _decades(axes, "x")
@@ -221,10 +207,10 @@ def sensitivity(records: list[Record]) -> Any:
 
 
 def _interval(axes: Any, x: Any, points: list[Record], style: dict[str, Any]) -> None:
-    mean, low, high = (_column(points, name) for name in ("sensitivity", "low", "high"))
+    mean, low, high = (column(points, name) for name in ("sensitivity", "low", "high"))
     axes.plot(x, np.where(mean > 0, mean, np.nan), "o-", markersize=3, linewidth=1.4, **style)
     axes.fill_between(x, np.maximum(low, 1e-9), high, color=style["color"], alpha=0.18, linewidth=0)
-    axes.plot(x, _column(points, "bound"), color=style["color"], **_BOUND)
+    axes.plot(x, column(points, "bound"), color=style["color"], **_BOUND)
 
 
 FIGURES: dict[str, tuple[str, Callable[[list[Record]], Any]]] = {

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
-from batch2online._types import FloatArray, IntArray
-from batch2online.baselines.peer import LOSS, Peer
-from batch2online.numerics.transport import Transport
+from batch2online._types import FloatArray, IntArray, Seed
+from batch2online.paper.transport import Transport
 
 
 class LowSensitivity(BaseEstimator):  # type: ignore[misc]
@@ -55,7 +55,12 @@ class LowSensitivity(BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, n_clusters: int = 8, size: int = 200, epsilon: float = 0.1, z: float = 2.0, random_state: Any = None
+        self,
+        n_clusters: int = 8,
+        size: int = 200,
+        epsilon: float = 0.1,
+        z: float = 2.0,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.size = size
@@ -63,7 +68,7 @@ class LowSensitivity(BaseEstimator):  # type: ignore[misc]
         self.z = z
         self.random_state = random_state
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         rows = np.asarray(X, dtype=np.float64)
         if not hasattr(self, "n_seen_"):
             rng = np.random.default_rng(self.random_state)
@@ -110,10 +115,3 @@ class LowSensitivity(BaseEstimator):  # type: ignore[misc]
             return
         batch = KMeans(self.n_clusters, n_init=3, random_state=self._solver_seed)
         self.cluster_centers_ = batch.fit(points, sample_weight=weights).cluster_centers_
-
-
-PEERS = (
-    Peer(
-        "clustering of low sensitivity", {"clustering": lambda settings: LowSensitivity(settings.k)}, frozenset({LOSS})
-    ),
-)

@@ -1,0 +1,1 @@
+"""What readers do today: refits of batch algorithms, and learners of other libraries."""

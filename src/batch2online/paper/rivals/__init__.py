@@ -1,0 +1,1 @@
+"""Algorithms that the paper compares itself with."""
