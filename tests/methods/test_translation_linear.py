@@ -192,11 +192,16 @@ def test_least_squares_of_scikit_learn_moves_with_rows_and_targets():
 def test_sums_of_expansions_are_the_same_function_from_any_origin():
     rng = np.random.default_rng(1)
     half = rng.normal(size=(3, 3))
-    sums = Expansion(rng.normal(size=2), rng.normal(size=(2, 1, 3)), half @ half.T)
-    moved, theta = sums.translated(2.5), rng.normal(size=(1, 3))
+    constants, linear = rng.normal(size=(2, 1)), rng.normal(size=(2, 1, 1, 3))
+    sums = Expansion(constants, linear, (half @ half.T)[None], np.zeros(0), False)
     for order in (1, 2):
-        expected = sums.quadratic(order).value(theta + np.array([[2.5, 0.0, 0.0]]))
-        assert moved.quadratic(order).value(theta) == pytest.approx(expected, rel=1e-12)
+        theta = rng.normal(size=(1, 3))
+        moved, expected = (
+            each.total(order).value_and_gradient(at)
+            for each, at in ((sums.translated(2.5), theta), (sums, theta + np.array([[2.5, 0.0, 0.0]])))
+        )
+        assert moved[0] == pytest.approx(expected[0], rel=1e-12)
+        np.testing.assert_allclose(moved[1], expected[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("settings", [{"loss": "huber"}, {"loss": "quantile"}, {"alpha": 0.1}], ids=str)

@@ -9,11 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.methods.linear_losses import expansion
-from batch2online.methods.linear_losses.expansion_state import AnchoredSample
-from batch2online.methods.linear_losses.losses.base import PredictorLoss
+from batch2online.methods.linear_losses.classes import positions
+from batch2online.methods.linear_losses.losses import PredictorLoss
 from batch2online.methods.linear_losses.newton import predictors
-from batch2online.methods.linear_losses.sketch import AnchoredSketch
+from batch2online.methods.linear_losses.sketch import AnchoredSample, AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
 from batch2online.metrics import Metrics, classification_quality
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
@@ -73,15 +72,13 @@ class LinearPredictor:
     classes : tuple of float
         Codes of the known classes.
     taylor_order : {0, 1, 2}
-        Taylor order of the expansions that the model was fitted with.
+        Taylor order of the expansions that the model was fitted with, 0 for none.
     error : float
         Estimated share by which it costs more than the fit to all rows.
     unknown : float
         Loss of a row of an unknown class: that of a class with half a row among all.
     factors : tuple of float
         Weights of balanced classes at the fit; empty where classes are not balanced.
-    first_order : bool
-        Whether further rows are expanded without second derivatives.
     """
 
     coefficients: Annotated[FloatArray, shape("k", "d"), finite]
@@ -92,7 +89,6 @@ class LinearPredictor:
     error: Annotated[float, at_least(0), finite] = 0.0
     unknown: Annotated[float, finite] = math.log(2)
     factors: tuple[float, ...] = ()
-    first_order: bool = False
 
     def predictors(self, points: FloatArray) -> FloatArray:
         return np.asarray((self.coefficients @ points.T + self.intercepts[:, None]).T)  # contiguous by class
@@ -152,7 +148,7 @@ class LinearLossProblem(Problem):
             return None
         own, errors = losses
         if model.factors:
-            own = own / _factors(model)[expansion.positions(model.classes, rows.targets[:, 0]).astype(np.int64)]
+            own = own / _factors(model)[positions(model.classes, rows.targets[:, 0]).astype(np.int64)]
         return ClassScores(errors, own)
 
     def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> LinearPredictor:
@@ -172,7 +168,7 @@ class LinearLossProblem(Problem):
         if not self.loss.has_classes:
             values = self.loss.value(eta, targets[:, 0], self.loss.scoring_scale(model.scale))
             return values, np.abs(targets[:, 0] - self.loss.mean(eta))
-        y = expansion.positions(model.classes, targets[:, 0])
+        y = positions(model.classes, targets[:, 0])
         values = self._class_losses(model, eta, y)
         if model.factors:
             values = values * _factors(model)[y.astype(np.int64)]
@@ -190,9 +186,8 @@ class LinearLossProblem(Problem):
         require_equal("loss", sketch.loss, self.loss)
         shape = (self.loss.n_outputs(len(model.classes)), sketch.settings.shape[0])
         require_equal("shape of coefficients", model.coefficients.shape, shape)
-        known = sketch.anchors.classes if sketch.anchors else ()
-        is_known = set(model.classes) <= set(known) or not sketch.totals.n_rows
-        require(is_known, f"classes: found {model.classes}, expected some of {known}")
+        is_known = set(model.classes) <= set(sketch.classes) or not sketch.totals.n_rows
+        require(is_known, f"classes: found {model.classes}, expected some of {sketch.classes}")
 
     def predict(self, model: LinearPredictor, points: FloatArray) -> FloatArray:
         """Predictions (n,) of a model of numbers."""
@@ -209,14 +204,14 @@ class LinearLossProblem(Problem):
             nothing, intercepts = np.zeros((1, len(sample.frame.shift))), np.array([-unknown])
             return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
         order = 0 if current is None else current.taylor_order
-        found = fit(sample, self.penalty, self._start(sample, current), data.sketch.is_complete, order)
+        found = fit(sample, self.penalty, self._start(sample, current), order)
         coefficients, intercepts = sample.frame.outer(
             _without_shared(found.theta, sample.frame.intercept, self.penalty)
         )
         shown = (found.scale, sample.classes, found.order, 0.0, unknown, sample.factors)
         model = LinearPredictor(coefficients, intercepts, *shown)
-        cost = max(abs(self._cost(model, data, found.order)), np.finfo(np.float64).tiny)
-        return replace(model, error=float(found.excess / cost), first_order=found.first_order)
+        cost = max(abs(self._cost(model, data, found.order > 0)), np.finfo(np.float64).tiny)
+        return replace(model, error=float(found.excess / cost))
 
     def _start(self, sample: AnchoredSample, current: LinearPredictor | None) -> FloatArray | None:
         if current is None or current.classes != sample.classes:
@@ -224,15 +219,14 @@ class LinearLossProblem(Problem):
         return sample.frame.inner(current.coefficients, current.intercepts)
 
     def cost(self, model: LinearPredictor, data: Snapshot) -> float:
-        """Total loss on all rows seen, by the expansions that leave the least noise."""
-        return max(0.0, self._cost(model, data, 0 if data.sketch.is_complete else 1))
+        """Total loss on all rows seen, by the coreset and the expansions of all rows."""
+        return max(0.0, self._cost(model, data, is_expanded=True))
 
-    def _cost(self, model: LinearPredictor, data: Snapshot, order: int) -> float:
-        """Total loss by the coreset and expansions of an order, of which there are none for other classes."""
+    def _cost(self, model: LinearPredictor, data: Snapshot, is_expanded: bool) -> float:
+        """Total loss by the coreset, and by expansions, of which there are none for other classes."""
         sample = data.sketch.in_full()
-        order = order if model.classes == sample.classes else 0
         theta = sample.frame.inner(model.coefficients, model.intercepts)
-        return float(sample.cost(self._losses_on(data, model), theta, order))
+        return float(sample.cost(self._losses_on(data, model), theta, is_expanded and model.classes == sample.classes))
 
     def optimum(self, data: Snapshot, model: LinearPredictor) -> float:
         """Return the cost of the best model known, this one or one solved now."""
@@ -290,7 +284,7 @@ class LinearLossProblem(Problem):
             return self.loss.value(predictors(rows.design, theta), rows.y, self.loss.scoring_scale(model.scale))
         coreset = data.coreset
         assert coreset.targets is not None
-        y = expansion.positions(model.classes, coreset.targets.reshape(-1))
+        y = positions(model.classes, coreset.targets.reshape(-1))
         return self._class_losses(model, model.predictors(coreset.points), y)
 
     def same(self, old: LinearPredictor, new: LinearPredictor) -> bool:

@@ -16,70 +16,174 @@ but it is not that of one stream, bit for bit.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Self
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
-from batch2online._types import FloatArray
-from batch2online.methods.linear_losses import expansion
-from batch2online.methods.linear_losses.expansion_state import (
-    PREDICTORS,
-    SCALE,
-    SCORE,
-    AnchoredSample,
-    ExpansionState,
-    PilotModel,
-    ScorePerWeight,
-    recoded_candidates,
-    translated_candidates,
-)
-from batch2online.methods.linear_losses.losses import named
-from batch2online.methods.linear_losses.losses.base import PredictorLoss
+from batch2online import sampling
+from batch2online._types import FloatArray, WordArray
+from batch2online.methods.linear_losses.classes import Classes, outputs, parameters, positions, recoded, with_new
+from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion, RowExpansions
+from batch2online.methods.linear_losses.losses import PredictorLoss, named, weighted_gram
+from batch2online.methods.linear_losses.pilot import PilotModel, counted
 from batch2online.numerics.standardizer import Standardizer
-from batch2online.rows import Rows
-from batch2online.sampling import probabilities
-from batch2online.schema import require, require_equal, storable, stores
+from batch2online.rows import Rows, ones
+from batch2online.sampling import kept, probabilities
+from batch2online.schema import Count, Weight, at_least, require, require_equal, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder, check_statistics_fit
-from batch2online.sketches.candidates import copied
+from batch2online.sketches.candidates import Candidates, copied
 from batch2online.theory import sizes
+
+SCORE, SCALE, PREDICTORS = 1, 2, 3
+"""Columns of the targets of a candidate: its score, and the scale and predictors at which it was expanded."""
+
+_PIECE_ENTRIES = 68_000
+"""Number of entries of a piece of rows: less than a megabyte."""
+
+_ARRAYS = 6
+"""Number of arrays of the size of the predictors that a piece needs, with several predictors."""
+
+
+class AnchoredSample(NamedTuple):
+    """A coreset with all that the solver needs."""
+
+    loss: PredictorLoss
+    frame: Standardizer
+    classes: Classes
+
+    anchored: ExpandedRows
+    """Rows with their weights in the coreset, and the predictors at which they were expanded."""
+    multipliers: FloatArray
+    """Factors by which sampling has multiplied the weights of rows."""
+    expanded: tuple[Expanded, ...]
+    """Expansions of each order, from the highest on; none if the coreset holds all rows as they are."""
+    weight: float
+    """Weight of all rows."""
+    effective_rows: float
+    """Effective sample size."""
+    moments: FloatArray
+    """Second moments of the rows of the coreset, (p, p)."""
+    factors: tuple[float, ...] = ()
+    """Weights of balanced classes."""
+    kept: FloatArray | None = None
+    """Projection (p, p) of parameters onto the directions that are not nearly collinear; None for all."""
+
+    def cost(self, losses: FloatArray, theta: FloatArray, is_expanded: bool = True) -> float:
+        """Return the total loss of all rows, given those (n,) of the coreset at theta (K, p).
+
+        Of the coreset alone and the expansions of each order, those count that leave the least noise.
+        """
+        weights, eta = self.anchored.weights, (theta @ self.anchored.design.T).T
+        noise = np.square(weights) * (1 - 1 / self.multipliers)
+        known, least = 0.0, losses
+        for each in self.expanded if is_expanded else ():
+            left = losses - each.coreset.value_and_gradient(eta)[0]
+            if noise @ np.square(left) < noise @ np.square(least):
+                known, least = each.all_rows.value_and_gradient(theta)[0], left
+        return known + float(weights @ least)
 
 
 @storable
-@stores(statistics=ScorePerWeight, loss=PredictorLoss, intercept=bool, balanced=bool, anchors=ExpansionState | None)
+@dataclass(frozen=True)
+class ScorePerWeight(Statistics):
+    """Score of a row, which is about 1 on average, over the weight of all rows; up to ``size`` rows all are kept.
+
+    It is not the share in the sum of scores: scores of later rows depend on models that depend on what was kept, so a
+    row would take part in its own probability.
+    """
+
+    total: Weight
+    rows: Count
+    size: Annotated[float, at_least(1)]
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all rows are kept."""
+        return self.rows <= self.size
+
+    def with_rows(self, rows: Rows) -> ScorePerWeight:
+        """Return the statistics with these rows."""
+        return ScorePerWeight(self.total + float(rows.weights.sum()), self.rows + len(rows), self.size)
+
+    def add(self, rows: Rows) -> tuple[ScorePerWeight, FloatArray]:
+        new = self.with_rows(rows)
+        return new, new.scores(rows)
+
+    def scaled(self, factor: float) -> ScorePerWeight:
+        return ScorePerWeight(self.total * factor, self.rows, self.size)
+
+    def merged(self, other: ScorePerWeight) -> ScorePerWeight:
+        return ScorePerWeight(self.total + other.total, self.rows + other.rows, min(self.size, other.size))
+
+    def scores(self, rows: Rows) -> FloatArray:
+        if self.keeps_all:
+            return np.full(len(rows), np.inf)
+        return np.asarray(rows.weights * rows.targets[:, SCORE] / self.total)
+
+    bounds = scores
+
+
+@storable
+@stores(
+    statistics=ScorePerWeight,
+    loss=PredictorLoss,
+    intercept=bool,
+    balanced=bool,
+    frame=Standardizer,
+    classes=Classes,
+    pilot_model=PilotModel,
+    sums=Expansion,
+)
 class AnchoredSketch(AntitoneSketch):
-    """Sums of expansions of all rows, and candidates that carry what is left of their losses; see :class:`Anchored`."""
+    """Sums of expansions of all rows, and candidates that carry what is left of their losses; see :class:`Anchored`.
+
+    Attributes
+    ----------
+    frame : Standardizer
+        Coordinates of rows; those of the first rows until the coreset no longer holds all of them.
+    classes : tuple of float
+        Codes of the known classes, in order of appearance.
+    pilot_model : PilotModel
+        The model at which further rows are expanded.
+    sums : Expansion
+        Sums of the expansions of all rows; empty while the coreset holds all of them as they are.
+    """
 
     pilot = "model"
     _patience = 1.0  # scores are at hand
-    _stores_targets = False  # predictors, scores and widths stand behind them
-    _remembered: tuple[ExpansionState, AnchoredSample] | None = None
+    _stores_targets = False  # predictors, scores and scales stand behind them
+    _remembered: AnchoredSample | None = None
 
     def __init__(self, settings: SketchSettings, loss: PredictorLoss, intercept: bool, balanced: bool) -> None:
         self.loss, self.intercept, self.balanced = loss, intercept, balanced
-        self.anchors: ExpansionState | None = None
         super().__init__(settings)
 
     def validate(self) -> None:
-        """Require anchors of the same settings, and a predictor, a score and a width of each candidate."""
-        anchors, shape, n_rows = self.anchors, self.settings.shape, self.totals.n_rows
-        require((anchors is not None) == bool(n_rows), f"anchors: found {anchors} for {n_rows} rows")
-        found: tuple[Any, ...] = (self.statistics.rows, self.statistics.size, self.constant, shape[1])
+        """Require sums and a pilot of the same classes, and a predictor, a score and a scale of each candidate."""
+        (width, n_targets), n_rows, n = self.settings.shape, self.totals.n_rows, len(self.classes)
+        found: tuple[Any, ...] = (self.statistics.rows, self.statistics.size, self.constant, n_targets)
         require_equal("rows and sizes", found, (n_rows, self.settings.size, self.settings.size, 1))
-        if anchors is None:
-            return
-        found = (anchors.loss, anchors.frame.intercept, len(anchors.frame.shift), anchors.sums.is_balanced)
-        require_equal("settings of anchors", found, (self.loss, self.intercept, shape[0], self.balanced))
+        found = (self.frame.intercept, len(self.frame.shift), self.sums.is_balanced)
+        require_equal("settings of sums", found, (self.intercept, width, self.balanced))
+        shape = (self.loss.n_outputs(n), self.frame.n_columns)
+        require_equal("theta", (self.pilot_model.theta.shape, self.sums.linear.shape[2:]), (shape, shape))
+        require(
+            not self.balanced or self.sums.constants.shape[1] == n, f"sums: found {self.sums.constants.shape}, not {n}"
+        )
+        factors = len(self.pilot_model.factors)
+        require(factors in ((0, n) if self.balanced else (0,)), f"factors: found {factors} for {n} classes")
+        are_codes = len(set(self.classes)) == n and all(map(math.isfinite, self.classes))
+        require(are_codes, f"classes: found {self.classes}, expected each one once")
+        require(self.loss.has_classes or not n, f"classes: found {self.classes}, expected none for this loss")
         for part in self.parts:
-            targets, k = part.rows.targets, len(anchors.pilot.theta)
-            require_equal("targets of candidates", targets.shape[1], PREDICTORS + k)
-            widths = targets[:, SCALE]
-            require((targets[:, SCORE] > 0).all(), "scores of candidates: found one that is not positive")
-            is_possible = (widths > 0).all() or ((widths >= 0).all() and anchors.can_be_first_order)
-            require(is_possible, "widths of candidates: found one that is not positive")
-            is_known = (anchors.coded(part.rows) >= 0).all() or not anchors.loss.has_classes
+            require_equal("targets of candidates", part.rows.targets.shape[1], PREDICTORS + shape[0])
+            are_positive = (part.rows.targets[:, [SCORE, SCALE]] > 0).all()
+            require(are_positive, "scores and scales of candidates: found one that is not positive")
+            is_known = (self._coded(part.rows) >= 0).all() or not self.loss.has_classes
             require(is_known, "candidates: found one of an unknown class")
         held = sum(map(len, self.parts))
         require(not self.is_complete or held == n_rows, f"parts: found {held} rows, expected {n_rows}")
@@ -97,16 +201,24 @@ class AnchoredSketch(AntitoneSketch):
 
     def _begin(self) -> None:
         super()._begin()
-        self.anchors, self._remembered = None, None
-        self.parts = (no_candidates(self.settings.shape[0], PREDICTORS + 1),)
+        width = self.settings.shape[0]
+        self.frame = Standardizer(np.zeros(width), np.ones(width), self.intercept)
+        self._clear(())
+        self.parts = (no_candidates(width, PREDICTORS + 1),)
         self._decide_size()
+
+    def _clear(self, classes: Classes) -> None:
+        """Forget all expansions and the pilot model."""
+        k, p = self.loss.n_outputs(len(classes)), self.frame.n_columns
+        self.classes, self.pilot_model = classes, PilotModel.unmeasured(np.zeros((k, p)))
+        self.sums, self._remembered = Expansion.empty(k, p, len(classes), self.balanced), None
 
     def _decide_size(self) -> None:
         """Choose the size while all rows are kept, since nothing depends on it yet."""
-        size, n_classes = self.settings.coreset_size, 0 if self.anchors is None else len(self.anchors.classes)
+        size, n_classes = self.settings.coreset_size, len(self.classes)
         if size is None or size == "theory":
-            outputs = self.loss.n_outputs(n_classes)
-            usual = sizes.anchored_size(outputs * (self.settings.shape[0] + self.intercept), outputs)
+            n_outputs = self.loss.n_outputs(n_classes)
+            usual = sizes.anchored_size(n_outputs * self.frame.n_columns, n_outputs)
             size = int(self.loss.size_factor * usual)
         self.constant = sizes.sampling_constant(size, 1.0, 1, self.settings.epsilon)
         self.settings = replace(self.settings, size=self.constant)
@@ -116,62 +228,99 @@ class AnchoredSketch(AntitoneSketch):
 
     def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
         """Expand a block at the current model, score it by that, and keep the rows that may be in the coreset."""
-        self._remembered = None
         y, words = self._met(rows), self._words(rows.ids)
-        assert self.anchors is not None
         if not self.is_complete:
             self._expand_held()
         self.statistics = self.statistics.with_rows(rows)
         if self.is_complete:
-            self.anchors, candidates = self.anchors.holding(copied(rows), y, words)
+            self.sums = self.sums.holding(rows.weights, y)
+            nowhere = np.zeros((len(rows), len(self.pilot_model.theta)))
+            self._add_candidates(self._as_candidates(copied(rows), words, np.ones(len(rows)), nowhere))
         else:
-            rate = self.constant * SAFETY / self.statistics.total
-            self.anchors, candidates = self.anchors.expanded(rows, y, words, rate)
-        self._add_candidates(candidates)
+            self._add_candidates(self._expanded(rows, y, words, self.constant * SAFETY / self.statistics.total))
+        self._remembered = None
+
+    def _met(self, rows: Rows) -> FloatArray:
+        """Prepare for rows that may be the first of their class; return their encoded targets."""
+        if not self.statistics.rows:
+            self.frame = self._frame_of(rows)
+        y = self._coded(rows)
+        if not self.loss.has_classes or (y >= 0).all():
+            return y
+        self._know(with_new(self.classes, rows.targets[:, 0]))
+        return self._coded(rows)
+
+    def _coded(self, rows: Rows) -> FloatArray:
+        """Return the targets as arguments of the loss: numbers less their origin, or positions of classes."""
+        targets = rows.targets[:, 0]
+        return positions(self.classes, targets) if self.loss.has_classes else targets - self.frame.origin
+
+    def _frame_of(self, rows: Rows) -> Standardizer:
+        return Standardizer.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
+
+    def _know(self, classes: Classes) -> None:
+        """Express the state in terms of these classes, which include the current ones."""
+        if classes == self.classes:
+            return
+        check_classes_fit(self.loss, self.intercept, self.balanced, self.settings.shape[0], len(classes))
+        matrix, old, sums = outputs(self.classes, classes), self.pilot_model, self.sums
+        places = positions(classes, np.array(self.classes)).astype(np.int64)
+        self._clear(classes)
+        self.sums = sums.of_classes(matrix, places, len(classes))
+        self.parts = tuple(_recoded(part, matrix) for part in self.parts)
+        if old.is_set:
+            theta = parameters(old.theta, matrix, self.totals.n_rows if self.intercept else 0)
+            self._set_pilot(theta, old.scale)
 
     def _expand_held(self) -> None:
         """Expand and score the rows that were held as they are, while all were kept, at the current model."""
         if not self.statistics.keeps_all or not self.statistics.rows:
             return
-        assert self.anchors is not None
-        held = self._kept()
-        self.anchors, candidates = self.anchors.expanding(held.rows, held.words)
-        self.parts, self.n_unthinned = (candidates,), 0
+        held, pilot = self._kept(), self.pilot_model
+        if pilot.is_set:
+            here = self._placed(held.rows, held.rows.weights)
+            pilot = self._measured(pilot.theta, pilot.scale, here, weighted_gram(here.design, here.weights))
+        self._clear(self.classes)
+        self.pilot_model = pilot
+        self.parts, self.n_unthinned = (self._expanded(held.rows, self._coded(held.rows), held.words, np.inf),), 0
 
-    def _met(self, rows: Rows) -> FloatArray:
-        """Prepare for rows that may be the first of their class; return their encoded targets."""
-        if self.anchors is None:
-            known = expansion.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
-            self.anchors = self._first_anchors(self._frame_of(rows), known)
-        y = self.anchors.coded(rows)
-        if not self.loss.has_classes or (y >= 0).all():
-            return y
-        self._know(expansion.with_new(self.anchors.classes, rows.targets[:, 0]))
-        return self.anchors.coded(rows)
+    def _expanded(self, rows: Rows, y: FloatArray, words: WordArray, rate: float) -> Candidates:
+        """Add the expansions of these rows; return those whose draw is within ``rate`` times their weight and score.
 
-    def _frame_of(self, rows: Rows) -> Standardizer:
-        return Standardizer.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
+        Rows are processed in pieces that fit into the cache of a processor.
+        """
+        seen, few = counted(rows.ids), []
+        if self.pilot_model.has_model and len(y[seen]):  # means include the rows before any of them is scored
+            here = self._here(rows[seen], y[seen])
+            gradient = self.loss.expanded(here.eta, here.y, here.scale)[1]
+            self.pilot_model = self.pilot_model.having_seen(here, gradient)
+        step = max(1, _PIECE_ENTRIES // (self.frame.n_columns + _ARRAYS * (len(self.pilot_model.theta) - 1)))
+        for piece in (slice(start, start + step) for start in range(0, len(rows), step)):
+            here, own = self._here(rows[piece], y[piece]), words[piece]
+            local = self.loss.expanded(here.eta, here.y, here.scale)
+            scores = self.pilot_model.scores(here, local[1])
+            keep = np.flatnonzero(kept(sampling.inclusion_uniforms(own), rate * here.weights * scores))
+            few.append(self._as_candidates(rows[piece][keep], own[keep], scores[keep], here.eta[keep]))
+            self.sums = self.sums.including(self.loss, here, local)
+        return Candidates.joined(few)
 
-    def _first_anchors(self, frame: Standardizer, classes: expansion.Classes) -> ExpansionState:
-        check_classes_fit(self.loss, self.intercept, self.balanced, self.settings.shape[0], len(classes))
-        anchors = ExpansionState.first(self.loss, frame, classes, self.balanced)
-        matrix = np.zeros((1, len(anchors.pilot.theta)))
-        self.parts = tuple(recoded_candidates(part, matrix) for part in self.parts)
-        return anchors
+    def _here(self, rows: Rows, y: FloatArray) -> ExpandedRows:
+        """Return rows as they are expanded at the pilot model."""
+        design, weights = self.frame.design(rows.points), np.ascontiguousarray(rows.weights)
+        return ExpandedRows(design, y, weights, (self.pilot_model.theta @ design.T).T, self.pilot_model.scale)
 
-    def _know(self, classes: expansion.Classes) -> None:
-        """Express the state in terms of these classes, which include the current ones."""
-        old = self.anchors
-        assert old is not None
-        if classes == old.classes:
-            return
-        check_classes_fit(self.loss, self.intercept, self.balanced, self.settings.shape[0], len(classes))
-        matrix = expansion.outputs(old.classes, classes)
-        self.parts = tuple(recoded_candidates(part, matrix) for part in self.parts)
-        self.anchors = old.recoded(classes, matrix)
-        if old.pilot.is_set:
-            theta = expansion.parameters(old.pilot.theta, matrix, self.totals.n_rows if self.intercept else 0)
-            self._set_pilot(theta, old.pilot.scale)
+    def _as_candidates(self, rows: Rows, words: WordArray, scores: FloatArray, eta: FloatArray) -> Candidates:
+        """Return rows as candidates: scores, scales and predictors are stored beside their targets."""
+        targets = np.empty((len(rows), PREDICTORS + eta.shape[1]))
+        targets[:, 0], targets[:, SCORE], targets[:, SCALE] = rows.targets[:, 0], scores, self.pilot_model.scale
+        targets[:, PREDICTORS:] = eta
+        return Candidates(replace(rows, targets=targets), words, ones(len(rows)))
+
+    def _placed(self, rows: Rows, weights: FloatArray) -> ExpandedRows:
+        """Return candidates with these weights, times those of classes, and the predictors of their expansions."""
+        y, eta = self._coded(rows), np.asfortranarray(rows.targets[:, PREDICTORS:])
+        scale = np.ascontiguousarray(rows.targets[:, SCALE])
+        return ExpandedRows(self.frame.design(rows.points), y, self.sums.balanced(weights, y), eta, scale)
 
     def _thin(self) -> None:
         """Drop candidates that their scores rule out, part by part: all of them twice would take too much memory."""
@@ -186,39 +335,34 @@ class AnchoredSketch(AntitoneSketch):
     def with_model(self, model: Any, sample: Any = None, gradient_norms: FloatArray | None = None) -> Self:
         """Return the sketch that expands further rows at a new model; all rows, as long as all are kept.
 
-        A model has coefficients (K, d), intercepts (K,), a scale, the codes of its classes, and ``first_order``:
-        whether expansions there can do without second derivatives.
+        A model has coefficients (K, d), intercepts (K,), a scale and the codes of its classes.
         """
-        if self.anchors is None or not self.totals.n_rows:
+        if not self.totals.n_rows:
             return self
         new = self._copy()
         if self.is_complete:  # coordinates and size are still open, since nothing depends on them
-            new.anchors = replace(self.anchors, frame=self.in_full().frame)
+            new.frame, new._remembered = self.in_full().frame, None
             new._decide_size()
-        new._pilot(model)
+        theta = new.frame.inner(model.coefficients, model.intercepts)
+        if model.classes != self.classes:
+            theta = parameters(theta, outputs(model.classes, self.classes), self.totals.n_rows)
+        new._set_pilot(theta, self.loss.anchor_scale(model.scale, self.totals.effective_rows))
         return new
-
-    def _pilot(self, model: Any) -> None:
-        """Expand further rows at a model."""
-        assert self.anchors is not None
-        theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
-        if model.classes != self.anchors.classes:
-            theta = expansion.parameters(
-                theta, expansion.outputs(model.classes, self.anchors.classes), self.totals.n_rows
-            )
-        self._set_pilot(
-            theta, 0.0 if model.first_order else self.loss.anchor_scale(model.scale, self.totals.effective_rows)
-        )
 
     def _set_pilot(self, theta: FloatArray, scale: float) -> None:
         """Expand further rows at these parameters; their scores are measured by the coreset once one is needed."""
-        assert self.anchors is not None
         if self.statistics.keeps_all:
-            self.anchors = replace(self.anchors, pilot=PilotModel.unmeasured(theta, scale, self.totals.weight))
+            self.pilot_model = PilotModel.unmeasured(theta, scale, self.totals.weight)
         else:
             sample = self.in_full()
-            self.anchors = self.anchors.piloted(theta, scale, sample.anchored, sample.moments)
-        self._remembered = None
+            self.pilot_model = self._measured(theta, scale, sample.anchored, sample.moments)
+
+    def _measured(self, theta: FloatArray, scale: float, rows: ExpandedRows, moments: FloatArray) -> PilotModel:
+        """Return a pilot model whose means are those of weighted rows, with these second moments."""
+        if not len(rows.y):
+            return PilotModel.unmeasured(np.zeros_like(theta))
+        here = rows._replace(eta=(theta @ rows.design.T).T, scale=scale)
+        return PilotModel.of(self.loss, theta, here, moments, self.sums.factors if self.balanced else np.zeros(0))
 
     # -- reading, merging -------------------------------------------------------------------------------
 
@@ -230,36 +374,47 @@ class AnchoredSketch(AntitoneSketch):
 
     def in_full(self) -> AnchoredSample:
         """Return the coreset with all that a solver needs; it is remembered until something changes."""
-        assert self.anchors is not None
-        if self._remembered is None or self._remembered[0] is not self.anchors:
-            rows, weights = self.sample()
-            anchors = replace(self.anchors, frame=self._frame_of(rows)) if self.is_complete else self.anchors
-            here, multipliers = anchors.placed(rows, weights), weights / rows.weights
-            del rows, weights  # they are not small, and what follows takes memory as well
-            total = (self.totals.weight, self.totals.effective_rows)
-            self._remembered = (self.anchors, anchors.in_full(here, multipliers, total, self.is_complete))
-        return self._remembered[1]
+        if self._remembered is None:
+            self._remembered = self._in_full()
+        return self._remembered
+
+    def _in_full(self) -> AnchoredSample:
+        rows, weights = self.sample()
+        own, expanded = self, list[Expanded]()
+        if self.is_complete:
+            own = self._copy()
+            own.frame = self._frame_of(rows)
+        here, multipliers = own._placed(rows, weights), weights / rows.weights
+        del rows, weights  # they are not small, and what follows takes memory as well
+        if not self.is_complete:
+            local = self.loss.expanded(here.eta, here.y, here.scale)
+            for order in self.sums.orders:
+                expanded.append(Expanded(self.sums.total(order), RowExpansions(self.loss, here, local, order)))
+        moments = weighted_gram(here.design, here.weights)
+        factors = tuple(self.sums.factors.tolist()) if self.balanced else ()
+        given = (self.loss, own.frame, self.classes, here, multipliers, tuple(expanded))
+        return AnchoredSample(*given, self.totals.weight, self.totals.effective_rows, moments, factors)
 
     def _merge(self, other: Any) -> None:
-        if other.anchors is None:
+        if not other.totals.n_rows:
             return
-        theirs, self._remembered = other._copy(), None
-        if self.anchors is None:
-            self.anchors = self._first_anchors(theirs.anchors.frame, theirs.anchors.classes)
-        known = self.anchors.classes
-        classes = known + tuple(code for code in theirs.anchors.classes if code not in known)
+        theirs = other._copy()
+        if not self.totals.n_rows:
+            self.frame = theirs.frame
+        classes = self.classes + tuple(code for code in theirs.classes if code not in self.classes)
         for each in (self, theirs):
             each._know(classes)
         self.constant = min(self.constant, theirs.constant)
         if self.totals.n_rows + theirs.totals.n_rows <= self.constant:
-            self.anchors = replace(self.anchors, sums=self.anchors.sums + theirs.anchors.sums)
+            self.sums = self.sums + theirs.sums
         else:
             for each in (self, theirs):
                 each._expand_held()
-            by = self.anchors.frame.origin - theirs.anchors.frame.origin
-            theirs.parts = tuple(translated_candidates(part, by) for part in theirs.parts) if by else theirs.parts
-            self.anchors = self.anchors.merged(theirs.anchors)
-        self.settings = replace(self.settings, size=self.constant)
+            by = self.frame.origin - theirs.frame.origin
+            theirs.parts = tuple(_translated(part, by) for part in theirs.parts)
+            moved = theirs.sums.translated(by).moved(np.eye(len(theirs.pilot_model.theta)), theirs.frame.to(self.frame))
+            self.sums = self.sums + moved
+        self.settings, self._remembered = replace(self.settings, size=self.constant), None
         super()._merge(theirs)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -267,13 +422,25 @@ class AnchoredSketch(AntitoneSketch):
 
     def _scale(self, factor: float) -> None:
         super()._scale(factor)
+        self.sums, self.pilot_model = self.sums.scaled(factor), self.pilot_model.scaled(factor)
         self._remembered = None
-        if self.anchors is not None:
-            pilot = self.anchors.pilot.scaled(factor)
-            self.anchors = replace(self.anchors, sums=self.anchors.sums.scaled(factor), pilot=pilot)
 
     def _parameters(self) -> dict[str, object]:
         return {"loss": self.loss, "intercept": self.intercept, "balanced": self.balanced}
+
+
+def _translated(candidates: Candidates, by: float) -> Candidates:
+    """Return candidates with predictors reduced by this amount."""
+    targets = candidates.rows.targets.copy()
+    targets[:, PREDICTORS:] -= by
+    return replace(candidates, rows=replace(candidates.rows, targets=targets))
+
+
+def _recoded(candidates: Candidates, matrix: FloatArray) -> Candidates:
+    """Return candidates with predictors in terms of other classes."""
+    eta = recoded(candidates.rows.targets[:, PREDICTORS:], matrix)
+    targets = np.concatenate([candidates.rows.targets[:, :PREDICTORS], eta], axis=1)
+    return replace(candidates, rows=replace(candidates.rows, targets=targets))
 
 
 @storable
