@@ -31,7 +31,9 @@ SETTINGS = {
 }
 ESTIMATORS = {
     "least squares": lambda package, **k: package.OnlineRegression(**k),
-    "least squares on the coreset": lambda package, **k: package.OnlineRegression(solve="coreset", **k),
+    "least squares on the coreset": lambda package, **k: package.OnlineRegression(
+        solve="coreset", refresh=package.refresh.Geometric(1.5), **k
+    ),
     "huber": lambda package, **k: package.OnlineRegression(loss="huber", **k),
     "poisson": lambda package, **k: package.OnlineRegression(loss="poisson", **k),
     "quantile": lambda package, **k: package.OnlineRegression(loss="quantile", quantile=0.8, **k),
