@@ -160,8 +160,12 @@ def _files(call: Callable[[], Any]) -> list[str]:
 # -- folders that import each other ----------------------------------------------------------------------
 
 
-LOOKED_UP = (("estimator", "app"), ("evaluate", "paper"), ("theory", "paper"))
-"""Imports that go up, on first use: of ``report`` and ``plot`` of an estimator, and of public names of the paper."""
+LOOKED_UP = (
+    *(("estimator", "app"), ("evaluate", "paper"), ("theory", "paper")),
+    *(("homes", above) for above in ("durable", "frames", "methods")),
+)
+"""Imports that go up, on first use: of ``report`` and ``plot`` of an estimator, of public names of the paper, and of
+the modules whose classes a file names."""
 
 
 def cycles() -> list[list[str]]:
