@@ -222,6 +222,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The fit of:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("weights", EXTREME)
 @pytest.mark.parametrize("name", [*ESTIMATORS, *LOSSES])
 @pytest.mark.covering

@@ -15,7 +15,7 @@ import numpy as np
 from dask import delayed
 
 from batch2online.distributed.fitting import fit_table
-from batch2online.distributed.partitions import Survey, Table, numbered, surveyed
+from batch2online.distributed.partitions import Partitions, Survey, numbered, surveyed
 from batch2online.distributed.running import Progress, computed
 from batch2online.distributed.shards import Model, PartitionError
 
@@ -53,7 +53,7 @@ def fit_files(
     rows = [delayed(read, pure=False)(source, names) for source in sources]
     weights = [None if sample_weight is None else delayed(_column)(source, sample_weight) for source in sources]
     parts = numbered(rows, [None] * len(rows), weights, surveys, int(model.first_id))
-    return fit_table(model, Table(parts, names, target), progress)
+    return fit_table(model, Partitions(parts, names, target), progress)
 
 
 def found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:

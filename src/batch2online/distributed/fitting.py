@@ -7,7 +7,7 @@ from typing import Any
 from dask import delayed
 
 from batch2online.distributed import shards
-from batch2online.distributed.partitions import Partition, Table, table_of
+from batch2online.distributed.partitions import Partition, Partitions, table_of
 from batch2online.distributed.running import Progress, computed
 from batch2online.distributed.shards import Model
 from batch2online.sampling import seed_from
@@ -46,7 +46,7 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
     return fit_table(model, table_of(X, y, sample_weight, int(model.first_id)), progress)
 
 
-def fit_table(model: Model, table: Table, progress: Progress | None = None) -> Model:
+def fit_table(model: Model, table: Partitions, progress: Progress | None = None) -> Model:
     """Fit a model to partitions that have their places, and return it."""
     template = shards.template_of(model, seed_from(model.random_state))
     if getattr(template, "columns", None) is not None:
@@ -71,7 +71,7 @@ def partial_fit(
     return shards.replace_state(model, shards.whole_shard(model, template).merge(root))
 
 
-def _root(template: Any, table: Table, progress: Progress | None) -> Any:
+def _root(template: Any, table: Partitions, progress: Progress | None) -> Any:
     """Return one estimator of all rows."""
     leaves = [_learned(template, part, table) for part in table.partitions]
     (root,) = computed(_tree(leaves), leaves=leaves, progress=progress)
@@ -80,7 +80,7 @@ def _root(template: Any, table: Table, progress: Progress | None) -> Any:
     return root
 
 
-def _learned(template: Any, part: Partition, table: Table) -> Any:
+def _learned(template: Any, part: Partition, table: Partitions) -> Any:
     """Return the task that makes a shard of a partition."""
     learn = delayed(shards.shard_of, pure=False)
     return learn(template, part.rows, part.targets, part.weights, part.place, table.columns, table.target)

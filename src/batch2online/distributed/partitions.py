@@ -39,7 +39,7 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Table:
+class Partitions:
     """The partitions with rows, and the columns that each must have; ``target`` is the column of the targets."""
 
     partitions: list[Partition]
@@ -47,7 +47,7 @@ class Table:
     target: Any = None
 
 
-def table_of(X: Any, y: Any, sample_weight: Any, first_id: int) -> Table:
+def table_of(X: Any, y: Any, sample_weight: Any, first_id: int) -> Partitions:
     """Return the partitions of rows, targets and weights, with ids from ``first_id`` on."""
     rows, lengths = _pieces(X, "X")
     target = y if isinstance(y, str | int) else None
@@ -59,7 +59,7 @@ def table_of(X: Any, y: Any, sample_weight: Any, first_id: int) -> Table:
         count = delayed(surveyed)
         surveys = list(computed(*map(count, rows, weights, range(len(rows)))))
     columns = next((survey.columns for survey in surveys if survey.columns is not None), None)
-    return Table(numbered(rows, targets, weights, surveys, first_id), columns, target)
+    return Partitions(numbered(rows, targets, weights, surveys, first_id), columns, target)
 
 
 def numbered(

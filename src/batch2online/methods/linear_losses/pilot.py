@@ -129,7 +129,7 @@ class PilotModel:
         """Return the leverage and the gradient norm of each row."""
         leverage = squared_lengths(design, self.whitening)
         squares = np.square(gradient) @ (1 / self.curvatures)  # in units of second derivatives
-        return leverage, np.sqrt(leverage * squares)
+        return leverage, np.sqrt(leverage) * np.sqrt(squares)
 
     def scaled(self, factor: float) -> PilotModel:
         """Return the pilot for weights multiplied by a factor."""

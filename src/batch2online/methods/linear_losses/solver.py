@@ -172,7 +172,7 @@ def _solved(sample: AnchoredSample, penalty: Penalty, starts: list[FloatArray], 
         if solution.value < -unit:
             return Fit(solution.theta, scale, np.inf, order)
         starts = [solution.theta]
-        left = solution.left if solution.left > _ENOUGH * unit else 0.0
+        left = min(solution.left, abs(solution.value)) if solution.left > _ENOUGH * unit else 0.0
         found = Fit(solution.theta, scale, solution.value, order, left, inverses=solution.inverses)
     raise AssertionError
 

@@ -66,7 +66,7 @@ def learn_files(
     from dask import delayed
 
     from batch2online.distributed.fitting import fit_table
-    from batch2online.distributed.partitions import Survey, Table, numbered
+    from batch2online.distributed.partitions import Partitions, Survey, numbered
     from batch2online.distributed.running import computed
 
     parts = [delayed(read, pure=False)(path, task, stream.preparation) for path in paths_of(paths)]
@@ -81,7 +81,7 @@ def learn_files(
     targets = [None if stream.preparation.target is None else part.targets for part in parts]
     placed = numbered([part.rows for part in parts], targets, [None] * len(parts), surveys, 0)
     try:
-        fit_table(run.model, Table(placed), lambda done, of: progress(run, done / of))
+        fit_table(run.model, Partitions(placed), lambda done, of: progress(run, done / of))
     except ValueError as error:
         raise DataError(str(error)) from error
     return run
