@@ -19,6 +19,19 @@ from scipy.special import expit, xlogy
 from batch2online._types import FloatArray, IntArray
 from batch2online.schema import storable
 
+__all__ = [
+    "Gamma",
+    "HalfSquared",
+    "Huber",
+    "Logistic",
+    "Poisson",
+    "PredictorLoss",
+    "Quantile",
+    "Tweedie",
+    "named",
+    "of_regression",
+]
+
 Scale = float | FloatArray
 
 Local = tuple[FloatArray, FloatArray, FloatArray]
