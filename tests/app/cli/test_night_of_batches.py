@@ -1,6 +1,7 @@
 """Sums over a night that is read in several batches and follows a trend: they are those of all its rows."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -68,7 +69,7 @@ def test_sums_of_a_night_are_those_of_all_its_rows(task, sizes, file, tmp_path, 
     X, y, before = residuals(task, model, night)
     bounds = [0, *(event["at"] - n_before for event in said["changes"]), len(X)]
     parts = []
-    for start, stop in zip(bounds, bounds[1:], strict=False):  # each row is predicted by the model before it
+    for start, stop in pairwise(bounds):  # each row is predicted by the model before it
         parts.append(residuals(task, model, night[start:stop])[2])
         model.partial_fit(X[start:stop], None if y is None else y[start:stop])
     values = X if y is None else y - y.mean()
