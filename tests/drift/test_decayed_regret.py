@@ -71,4 +71,4 @@ def test_sums_are_those_of_decayed_weights(name, weighted):
     for each in ("optimum", "total", "weight", "resolution", "secondary_optimum"):
         value, expected = getattr(found, each), getattr(same, each)
         tolerance = 0.03 if name == "classes" else 1e-6
-        assert value is expected is None or value == pytest.approx(expected, rel=tolerance, nan_ok=True), each
+        assert value is expected is None or value == pytest.approx(expected, rel=tolerance, abs=0, nan_ok=True), each
