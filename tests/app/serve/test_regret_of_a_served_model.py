@@ -67,7 +67,7 @@ def check_figures(client, model):
     assert exposed(client, "order_evidence") == pytest.approx(model.order_.evidence, nan_ok=True)
     assert exposed(client, "consumer_lag_rows") == 0
     assert about["n_waiting"] == live["waiting"] == model.n_waiting
-    assert (live["ratio"], live["loss"]) == pytest.approx((regret.ratio, regret.loss / regret.rows), rel=1e-9)
+    assert (live["ratio"], live["loss"]) == pytest.approx((regret.ratio, regret.loss / regret.weight), rel=1e-9)
     assert live["headline"] == str(model.headline())
     assert [each["value"] for each in live["weights"]] == pytest.approx(model.coef_.tolist(), rel=1e-9)
     changes = [{"at": e.at, "reason": e.reason, "magnitude": pytest.approx(e.magnitude)} for e in model.changes_]
@@ -140,6 +140,17 @@ def test_alarm_and_coreset_are_those_of_the_model(client):
     assert np.ptp(coreset.weights) > 1
     for name in ("weights", "points", "targets"):
         np.testing.assert_allclose(found[name], getattr(coreset, name), rtol=1e-9)
+
+
+def test_the_mean_loss_is_by_weight(tmp_path):
+    half_life, n = 100, 600
+    with service.client_of(tmp_path) as client:
+        client.put("/models/price", json=service.REGRESSION | {"half_life": half_life})
+        for start in range(0, n, 200):
+            assert client.post("/models/price/learn", json=ROWS[start : start + 200]).status_code == 200
+        loss = client.get("/models/price/regret").json()["loss"]
+        weight = (0.5 ** (np.arange(n) / half_life)).sum()
+        assert figures(client)["loss"] == pytest.approx(loss / weight, rel=1e-9)
 
 
 def test_a_page_that_comes_back_is_sent_each_change_once(client):

@@ -165,7 +165,8 @@ def interval_widths(model: Any) -> FloatArray | None:
     Intervals are those of least squares on all rows, widened by the distance of the current model from it.
     """
     now = model.stream.view()
-    if not isinstance(now.problem, LeastSquares) or not now.has_model or now.problem != LeastSquares(now.problem.exact):
+    if not isinstance(now.problem, LeastSquares) or not now.has_model:
         return None
     best = least_squares(now.sketch.moments).coefficients[0]
-    return np.asarray(_NORMAL * standard_errors(now.snapshot())[0] + np.abs(best - model.coef_))
+    errors = standard_errors(now.snapshot(), now.current.newest_weight)[0]
+    return np.asarray(_NORMAL * errors + np.abs(best - model.coef_))

@@ -104,7 +104,7 @@ def _figures(model: ServedModel, since: int, history: deque[Sample]) -> dict[str
         estimator = model.durable.model
         known, order = model.regret(), estimator.order_
         found["ratio"] = finite(known.ratio)
-        found["loss"] = finite(known.loss / known.rows if known.rows else math.nan)
+        found["loss"] = finite(known.loss / known.weight if known.weight > 0 else math.nan)
         found["headline"] = str(estimator.headline()).splitlines()[0] if known.rows else ""
         found["order"] = finite(order.evidence)
         found["alarm"] = order.alarm

@@ -238,10 +238,11 @@ def _moved_most(
     return most_moved(effects, before, after)
 
 
-def standard_errors(data: Snapshot) -> FloatArray:
+def standard_errors(data: Snapshot, newest_weight: float = 1.0) -> FloatArray:
     """Return standard errors (n_targets, d) of the coefficients of least squares on all rows.
 
-    They are those of the directions that least squares keeps: dropped ones have no coefficient and no error.
+    They are those of the directions that least squares keeps: dropped ones have no coefficient and no error. With decay
+    ``newest_weight`` is the weight of the last row, by which the others are measured.
     """
     moments = data.sketch.moments
     i, inputs = int(moments.intercept), moments.n_inputs
@@ -251,7 +252,7 @@ def standard_errors(data: Snapshot) -> FloatArray:
     unit = centred / np.where(scale > 0, scale, 1.0)
     inverse = np.linalg.pinv(unit, rcond=TOLERANCE)
     rank = np.linalg.matrix_rank(unit, tol=TOLERANCE * float(np.linalg.norm(unit, 2)))
-    freedom = data.totals.weight - i - rank
+    freedom = data.totals.weight / newest_weight - i - rank
     if freedom <= 0:
         return np.full((moments.n_targets, moments.width), np.inf)
     lengths = column_norms(inverse.T) / np.where(scale > 0, scale, np.inf)
