@@ -523,7 +523,6 @@ def test_an_extra_of_the_command(folder, extra):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(raises=AssertionError, reason="a queue that does not answer ends in a traceback of redis")
 def test_a_queue_that_is_not_there_is_one_sentence(folder):
     pytest.importorskip("redis", reason="needs the extra queues")
     code, _, error = started(inside(folder) + COMMAND, "learn", "model.b2o", "redis://127.0.0.1:1/orders")
