@@ -332,3 +332,18 @@ def test_flipped_bits_are_noticed_or_harmless(path):
         except (StoreError, CheckpointError):
             outcomes.add("noticed")
     assert "noticed" in outcomes
+
+
+def test_windows_count_the_loss_of_the_model_that_answered(tmp_path):
+    """Rows are answered by a model of eight rows, and labelled while it improves."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.normal(size=600)
+    with Durable(tmp_path / "model.b2o", OnlineRegression(random_state=0)) as model:
+        model.partial_fit(X[:8], y[:8])
+        keys = [str(row) for row in range(8, 600)]
+        model.predict(X[8:], keys=keys)
+        for start in range(0, 592, 50):
+            model.label(keys[start : start + 50], y[8 + start : 58 + start])
+        rows, squares = np.array([[each["rows"], each["metrics"]["RMSE"] ** 2] for each in model.window_metrics_]).T
+        assert (rows @ squares / rows.sum()) ** 0.5 == pytest.approx(model.metrics_["RMSE"], rel=1e-9)

@@ -197,6 +197,15 @@ def test_damage_inside_parquet_names_the_row(tmp_path):
         read(path)
 
 
+@pytest.mark.parametrize("opener", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_rows_of_every_batch_have_their_places(tmp_path, opener):
+    with opener(tmp_path / "t.arrow", TABLE.schema) as writer:
+        for _ in range(4):
+            writer.write_table(TABLE)
+    _, batches, _ = read(tmp_path / "t.arrow")
+    assert [batch.place(1) for batch in batches] == [f"t.arrow, row {row}" for row in (2, 6, 10, 14)]
+
+
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(DataError, match="cannot be read: No such file"):
         open_source(str(tmp_path / "nothing.csv"))
