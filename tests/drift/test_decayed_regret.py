@@ -1,11 +1,13 @@
 """Sums of ``regret_`` under a half-life: all in one unit, that of the last row, recomputed from the rows."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
+from sklearn.mixture import GaussianMixture
 
-from batch2online import OnlineClassifier, OnlineLowRank, OnlineRegression
+from batch2online import BatchToOnline, OnlineClassifier, OnlineLowRank, OnlineRegression
 
 N, START, HALF_LIFE = 300, 90, 40
 RNG = np.random.default_rng(5)
@@ -72,3 +74,29 @@ def test_sums_are_those_of_decayed_weights(name, weighted):
         value, expected = getattr(found, each), getattr(same, each)
         tolerance = 0.03 if name == "classes" else 1e-6
         assert value is expected is None or value == pytest.approx(expected, rel=tolerance, abs=0, nan_ok=True), each
+
+
+@pytest.mark.parametrize("settings", [{"window": 100}, {"half_life": 100}, {"half_life": "auto"}, {}], ids=str)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "classes"])  # whose penalty is fixed
+def test_four_times_the_weights_are_four_times_the_sums(name, settings):
+    kind, own, y = MODELS[name]
+    one, four = (kind(random_state=0, **own, **settings) for _ in range(2))
+    for start in range(0, N, 30):
+        rows = slice(start, start + 30)
+        given = (X[rows], *([] if y is None else [y[rows]]))
+        one.partial_fit(*given)
+        four.partial_fit(*given, sample_weight=np.full(30, 4.0))
+    for found in ("loss", "secondary_loss", "weight"):
+        assert getattr(four.regret_, found) == pytest.approx(4 * getattr(one.regret_, found), rel=1e-9), found
+    assert four.regret_.rows == one.regret_.rows
+
+
+def test_the_distance_from_the_best_model_is_by_weight():
+    """Losses below zero have no ratio: the headline says how far their mean is above the best."""
+    rows = 0.01 * np.random.default_rng(0).normal(size=(2_000, 3))
+    model = BatchToOnline(GaussianMixture(2, random_state=0), resample=True, half_life=300, random_state=0)
+    for start in range(0, 2_000, 500):
+        model.partial_fit(rows[start : start + 500])
+    found = re.search(r"mean loss (\S+) above that of the best", str(model.headline()))
+    regret = model.regret_
+    assert float(found[1]) == pytest.approx((regret.loss - regret.optimum) / regret.weight, rel=1e-3)

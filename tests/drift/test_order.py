@@ -445,3 +445,18 @@ def test_a_late_change_is_found_soon():
     X = np.random.default_rng(1).normal(size=(300_000, 2))
     X[280_000:] += 0.5
     assert 280_000 < watched(X, None).alarm < 282_000
+
+
+def test_an_alarm_after_a_merge_is_at_a_row_of_all():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9_000, 3))
+    y = X.sum(axis=1) + rng.normal(size=9_000)
+    y[5_000:] += 6 * X[5_000:, 0]
+    first, second = (
+        OnlineRegression(random_state=0, first_id=start).partial_fit(X[start:][:1_500], y[start:][:1_500])
+        for start in (0, 1_500)
+    )
+    model = first.merge(second)
+    for start in range(3_000, 9_000, 500):
+        model.partial_fit(X[start : start + 500], y[start : start + 500])
+    assert 5_000 < model.order_.alarm < 5_500
