@@ -435,14 +435,6 @@ ELSEWHERE = {"Durable", "load", *(new.partition("(")[0] for new, _ in KINDS.valu
 PLOTTED = "import matplotlib\nmatplotlib.use('agg')\nfrom batch2online import OnlineRegression\n"
 EXTRAS = {
     "plot": ("matplotlib", PLOTTED + "out = [len(OnlineRegression().fit(X, y).plot().figure.axes) > 0]"),
-    "skops": (
-        "skops",
-        "import os, tempfile\nfrom sklearn.preprocessing import StandardScaler\n"
-        "from sklearn.linear_model import Ridge\nfrom sklearn.pipeline import make_pipeline\n"
-        "from batch2online import BatchToOnline, load\npath = os.path.join(tempfile.mkdtemp(), 'model.b2o')\n"
-        "BatchToOnline(make_pipeline(StandardScaler(), Ridge()), random_state=0).fit(X, y).save(path)\n"
-        "out = load(path).predict(X).tolist()",
-    ),
     "dask": (
         "dask",
         "import dask, dask.array as da, batch2online.dask as cluster\nfrom batch2online import OnlineRegression\n"

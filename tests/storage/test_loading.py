@@ -295,7 +295,7 @@ def nested(entries, contents):
 
 
 def in_several_places(entries, contents):
-    """A table that is small as a file, and huge for whoever looks at a part as often as it is named."""
+    """A small file whose parts are shared so often that the unfolded tree is huge."""
     return json.dumps([["list", []], *(["list", [{"at": n}, {"at": n}]] for n in range(60))])
 
 

@@ -41,9 +41,9 @@ _interval = _SwitchInterval()
 
 
 class Worker:
-    """Rows that wait to be learned, and a thread that learns them while there are any.
+    """Queue of rows, and a thread that learns them until the queue is empty.
 
-    Rows that could not be learned stay the first of those that wait, and are tried again after their error was raised.
+    Rows that could not be learned stay first in the queue, and are tried again after their error was raised.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no rows wait, and none are being learned."""
+        """Whether the queue is empty and no rows are being learned."""
         return not self.waiting
 
     def put(self, rows: Any) -> None:
