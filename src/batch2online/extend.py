@@ -30,7 +30,7 @@ from batch2online.schema import storable
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import Coreset, Sketch, SketchSettings, Snapshot
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.stream import Stream
+from batch2online.engine.stream import Stream
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar, WarmUp
 

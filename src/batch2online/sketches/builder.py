@@ -4,39 +4,36 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray
-from batch2online.decay import ForwardDecay, weighted_history
+from batch2online.decay import ForwardDecay
+from batch2online.engine.stream import Stream
 from batch2online.history import History
 from batch2online.numerics.memory import check_available
-from batch2online.rows import Intervals, RowBuffer, Rows, check_disjoint, check_ids, check_ids_left, extended, united
-from batch2online.schema import above, at_least, at_most, below, require, require_equal, stores
-from batch2online.sketches.base import Coreset, Sketch, SketchSettings, check_mergeable, check_same, with_settings
+from batch2online.rows import check_ids, check_ids_left
+from batch2online.schema import stores
+from batch2online.sketches.base import Coreset, Sketch, SketchSettings, check_same
 from batch2online.theory import sizes
 from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
-_STATE = ("sketch", "buffer", "id_ranges", "history")
-_NOT_SHARED = ("seed", "next_id", "decay", "history_place")
+_NOT_SHARED = ("seed", "first_id", "decay", "history_place")
 
 
 @stores(
-    epsilon=Annotated[float, above(0), below(1)],
+    epsilon=float,
     coreset_size=float | str | None,
-    seed=Annotated[int, at_least(0), below(2**64)],
-    next_id=Annotated[int, at_least(0), at_most(LARGEST_ID)],
+    seed=int,
+    first_id=int,
     keep_history=bool,
     decay=ForwardDecay | None,
-    sketch=Sketch | None,
-    buffer=RowBuffer,
-    id_ranges=list[tuple[int, int]],
-    history=History | None,
+    stream=dict | None,
 )
 class CoresetBuilder(ABC):
-    """Base of all coresets: a sketch, the rows that are buffered until their block of ids is complete, and a history.
+    """Base of all coresets: their settings, and a stream of rows without a model.
 
     Parameters
     ----------
@@ -63,10 +60,7 @@ class CoresetBuilder(ABC):
     can_adapt: ClassVar[bool] = False
     """Whether ``epsilon="auto"`` is implemented."""
 
-    _sketch: Any = None
-    _buffer = RowBuffer(0, 0)
-    _history: History | None = None
-    _id_ranges: Intervals = []  # noqa: RUF012  # never changed in place
+    _stream: Stream | None = None
 
     def __init__(
         self,
@@ -89,7 +83,7 @@ class CoresetBuilder(ABC):
         self.epsilon = float(epsilon)
         self.coreset_size = coreset_size.item() if isinstance(coreset_size, np.generic) else coreset_size
         self.seed = sampling.seed_from(random_state)
-        self.next_id = int(first_id)
+        self.first_id = int(first_id)
         self.keep_history = bool(keep_history)
         self.decay = ForwardDecay.of(half_life)
 
@@ -116,6 +110,7 @@ class CoresetBuilder(ABC):
         return 0.0
 
     def _new_history(self, block: int, width: int, n_targets: int) -> History:
+        """Return an empty history."""
         return History(block, width, n_targets)
 
     @property
@@ -140,17 +135,22 @@ class CoresetBuilder(ABC):
     @property
     def sketch(self) -> Any:
         """The sketch of all rows added, None before the first."""
-        return self._flushed()._sketch
+        return None if self._stream is None else self._stream.view().sketch
 
     @property
     def history(self) -> History | None:
         """All rows added, where they are kept."""
-        return self._flushed()._history
+        return None if self._stream is None else self._stream.view().state.history
 
     @property
     def n_rows(self) -> int:
         """Rows added up to the last complete block of ids."""
-        return 0 if self._sketch is None else int(self._sketch.totals.n_rows)
+        return 0 if self._stream is None else self._stream.state.n_learned
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next row gets."""
+        return self.first_id if self._stream is None else self._stream.next_id
 
     def add(self, rows: Any, targets: Any = None, weights: Any = None) -> Self:
         """Add rows (n, d); an error leaves everything as it was.
@@ -164,205 +164,95 @@ class CoresetBuilder(ABC):
         weights : array-like of shape (n,), optional
             Weights of the rows; a row of weight zero is ignored.
         """
-        shape = None if self._sketch is None else self._sketch.settings.shape
-        points = check_rows(rows, width=None if shape is None else shape[0], largest=self.largest)
+        stream = self._stream
+        points = check_rows(rows, width=None if stream is None else stream.width, largest=self.largest)
         values = check_targets(targets, len(points))
-        if shape is not None and values.shape[1] != shape[1]:
+        if stream is not None and values.shape[1] != stream.n_targets:
             raise ValueError("targets must have the same columns in every call.")
         weight = check_weights(weights, points, values)
-        check_ids_left(self.next_id + len(self._buffer), len(points))
+        check_ids_left(self.next_id, len(points))
         positive = weight > 0
         if not positive.all():
             points, values, weight = points[positive], values[positive], weight[positive]
-        draft = copy.copy(self)
-        if shape is None:
-            draft._begin(points.shape[1], values.shape[1])
-        is_flat = targets is not None and np.ndim(targets) == 1
-        draft._sketch = with_settings(draft._sketch, flat_targets=is_flat)
-        draft._feed((points, values, weight))
-        return self._become(draft)
+        stream = stream or Stream.new(None, self, None, points.shape[1], values.shape[1])
+        stream = stream.with_flat_targets(targets is not None and np.ndim(targets) == 1)
+        self._stream = stream.append([(points, values, weight)])
+        return self
 
     def coreset(self) -> Coreset:
         """Return the coreset of the rows added so far, a function of them and the seed."""
-        self._check_started()
-        now = self._flushed()
-        coreset: Coreset = now._sketch.coreset(now._weighted_history)
-        return coreset
+        return self._started().coreset()
 
     def merge(self, other: CoresetBuilder) -> Self:
         """Add all rows of another builder of the same kind, seed and settings."""
         if not isinstance(other, CoresetBuilder):
             raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
-        theirs, draft = other._flushed(), copy.copy(self)
-        draft._flush()
-        draft._check_mergeable(theirs)
-        if theirs._sketch is not None:
-            draft._merge(theirs)
-        return self._become(draft)._tidy()
+        theirs = other.settings()
+        for name, value in self.settings().items():
+            check_same(name, value, theirs.get(name))
+        if other._stream is not None:
+            own = self._stream or Stream.new(None, self, None, other._stream.width, other._stream.n_targets)
+            stream = own.merge(other._stream).with_flat_targets(other._stream.flat_targets)
+            stream.tidy()
+            self._stream = stream
+        return self
 
     def forget(self, ids: Any) -> Self:
         """Forget the rows with these ids, as if they had never been added. Needs the history."""
-        now = self._flushed()
         if not self.keep_history:
             raise ValueError(f"forget needs the history: create with {self._history_parameter}.")
-        known = np.empty(0, np.int64) if now._history is None else now._history.ids()
-        unwanted = check_ids(ids, known)
-        if now._history is None:
+        if self._stream is None:
+            check_ids(ids, np.empty(0, np.int64))
             return self
-        draft = copy.copy(now)
-        draft._sketch, draft._history = now._sketch.empty(), now._history.emptied()
-        draft.decay = None if now.decay is None else ForwardDecay(now.decay.half_life)
-        for rows in now._history:
-            kept = rows[~np.isin(rows.ids, unwanted)]
-            if len(kept):
-                draft._learn(kept)
-        return self._become(draft)._tidy()
+        stream = self._stream.forget(ids)
+        stream.tidy()
+        self._stream = stream
+        return self
 
     def sensitivity(self, n: int) -> float:
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
-        return 1.0 if self._sketch is None else float(self._flushed()._sketch.sensitivity(n))
+        return 1.0 if self._stream is None else float(self.sketch.sensitivity(n))
 
     def scores_of_all(self) -> FloatArray:
         """Return the scores of all rows added, by id; needs the history."""
-        now = self._flushed()
-        assert now._history is not None
-        scores: FloatArray = now._sketch.scores(now._weighted_history.everything())
+        data = self._started().snapshot()
+        scores: FloatArray = data.sketch.scores(data.history.everything())
         return scores
 
-    # -- inside -----------------------------------------------------------------------------------------
-
-    _history_parameter = "keep_history=True"
-
-    def _check_started(self) -> None:
-        if self._sketch is None:
-            raise ValueError("No rows have been added yet.")
-
-    @property
-    def _weighted_history(self) -> Any:
-        return weighted_history(self._history, self.decay)
-
-    def _begin(self, width: int, n_targets: int) -> None:
-        self._sketch = self.new_sketch(width, n_targets)
-        block = self._sketch.settings.block
-        self._history, self._buffer = self.new_history(block, width, n_targets), RowBuffer(width, n_targets, block)
-
-    def _feed(self, given: tuple[FloatArray, FloatArray, FloatArray]) -> None:
-        """Add validated rows to the sketch, a block of ids at a time; the rest is buffered."""
-        while len(given[0]):
-            rows, self._buffer, given = self._buffer.fill(given, self._rows_to_cut(), self.next_id)
-            if rows is not None:
-                self._learn(rows)
-
-    def _rows_to_cut(self) -> int:
-        block = self._sketch.settings.block
-        to_end = int(block - self.next_id % block)
-        return to_end if self.decay is None else min(to_end, self.decay.rows_to_cut(self.next_id))
-
-    def _learn(self, rows: Rows) -> None:
-        """Add rows of one block to the sketch and the history."""
-        self._advance(int(rows.ids[0]))
-        if self._history is not None:
-            self._history = self._history.append(rows)
-        self._sketch = self._sketch.update(rows if self.decay is None else self.decay.weighted(rows))
-        stop = int(rows.ids[-1]) + 1
-        if stop > self.next_id:
-            self._id_ranges, self.next_id = extended(self._id_ranges, self.next_id, stop), stop
-
-    def _advance(self, at: int) -> None:
-        if self.decay is not None:
-            self.decay, factor = self.decay.moved_to(at)
-            self._sketch = self._sketch if factor == 1 else self._sketch.scale(factor)
-
-    def _flush(self) -> None:
-        if len(self._buffer):
-            rows, self._buffer = self._buffer.rows(self.next_id), self._buffer.cleared()
-            self._learn(rows)
-
-    def _flushed(self) -> Self:
-        """Return the same with nothing buffered: itself, or a copy of which nothing reaches a disk."""
-        if not len(self._buffer):
-            return self
-        twin = copy.copy(self)
-        twin._history = None if self._history is None else self._history.for_reading()
-        twin._flush()
-        return twin
-
-    def _check_mergeable(self, other: CoresetBuilder) -> None:
-        theirs = other._settings()
-        for name, value in self._settings().items():
-            check_same(name, value, theirs.get(name))
-        if self._sketch is not None and other._sketch is not None:
-            check_mergeable(self._sketch, other._sketch)
-        check_disjoint(self._id_ranges, other._id_ranges)
-
-    def _settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, object]:
         """Return what two builders must share to be merged."""
-        own = {
-            name: value for name, value in vars(self).items() if not name.startswith("_") and name not in _NOT_SHARED
-        }
+        own = {name: value for name, value in vars(self).items() if name[0] != "_" and name not in _NOT_SHARED}
         half_life = None if self.decay is None else self.decay.half_life
         return {"kind": type(self).__name__, **own, "random_state": self.seed, "half_life": half_life}
-
-    def _merge(self, other: CoresetBuilder) -> None:
-        theirs, settings = copy.copy(other), other._sketch.settings
-        if self._sketch is None:
-            self._begin(*settings.shape)
-        if self.decay is not None and theirs.decay is not None:
-            latest = max(self.decay.reference, theirs.decay.reference)
-            self._advance(latest)
-            theirs._advance(latest)
-        merged = self._sketch.merge(theirs._sketch)
-        self._sketch = with_settings(merged, flat_targets=settings.flat_targets)
-        self._id_ranges = united(self._id_ranges, theirs._id_ranges)
-        self.next_id = max(self.next_id, theirs.next_id)
-        if self._history is not None and theirs._history is not None:
-            self._history = self._history.merged(theirs._history)
-
-    def _become(self, draft: Self) -> Self:
-        """Replace the state as a whole, in one step."""
-        self.__dict__.update(draft.__dict__)
-        return self
-
-    def _tidy(self) -> Self:
-        """Remove from disk what merging or forgetting has left behind."""
-        if self._history is not None:
-            self._history.tidy()
-        return self
-
-    def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds."""
-        state = {name: getattr(self, f"_{name}") for name in _STATE}
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")} | state
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        """Return the builder that :meth:`stored_fields` describes."""
-        builder = object.__new__(cls)
-        vars(builder).update({f"_{name}" if name in _STATE else name: value for name, value in fields.items()})
-        return builder
-
-    def validate(self) -> None:
-        """Require a buffer and a history as wide as the rows of the sketch."""
-        if self._sketch is None:
-            require(not len(self._buffer) and self._history is None, "sketch: found none beside rows")
-            return
-        require(isinstance(self._sketch, Sketch), f"sketch: found a {type(self._sketch).__name__}")
-        settings, buffer = self._sketch.settings, self._buffer
-        shape = buffer.width, buffer.columns - buffer.width
-        require_equal("shape and block of the buffer", (shape, buffer.block), (settings.shape, settings.block))
-        require_equal("whether there is a history", self._history is not None, self.keep_history)
-        if self._history is not None:
-            require_equal("rows of the history", len(self._history), self._sketch.totals.n_rows)
 
     def copy(self) -> Self:
         """Return an independent copy: what is added to one is not in the other."""
         return copy.copy(self)
 
-    def __copy__(self) -> Self:
-        """Return a copy with a buffer of its own; all else is immutable."""
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self), _buffer=self._buffer.copy())
-        return twin
+    _history_parameter = "keep_history=True"
+
+    def _started(self) -> Stream:
+        """Return the stream of all rows added."""
+        if self._stream is None:
+            raise ValueError("No rows have been added yet.")
+        return self._stream.view()
+
+    # -- storing ----------------------------------------------------------------------------------------
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        own = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        return own | {"stream": None if self._stream is None else self._stream.stored()}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        """Return the builder that :meth:`stored_fields` describes."""
+        builder = object.__new__(cls)
+        vars(builder).update({name: value for name, value in fields.items() if name != "stream"})
+        if (content := fields["stream"]) is not None:
+            stream = Stream.new(None, builder, None, *content["shape"]).with_flat_targets(content["flat_targets"])
+            builder._stream = stream.restored(content)
+        return builder
 
 
 def check_statistics_fit(what: str, numbers: float, advice: str) -> None:

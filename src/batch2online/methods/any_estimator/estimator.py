@@ -38,7 +38,7 @@ from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
-from batch2online.stream import Stream
+from batch2online.engine.stream import Stream
 from batch2online.validation import check_targets
 
 _CORESET_ATTRIBUTES = ("labels_",)
@@ -164,8 +164,6 @@ class BatchToOnline(Labelled):
     (442, (2,), (10,))
     """
 
-    _problem = type(None)  # a file holds none: it is made by the parameters
-
     _first_encoding = Encoding()  # of an estimator that is about to see its first rows
 
     def __init__(
@@ -289,7 +287,7 @@ class BatchToOnline(Labelled):
         if self.random_state is not None:
             coreset.seed = sampling.seed_from(self.random_state)
         if self.first_id:
-            coreset.next_id = int(self.first_id)
+            coreset.first_id = int(self.first_id)
         coreset.keep_history = coreset.keep_history or bool(self.keep_history)
         if self.half_life not in (None, "auto"):
             coreset.decay = ForwardDecay.of(self.half_life)
@@ -422,11 +420,11 @@ class BatchToOnline(Labelled):
         return rows_of(answerer) if isinstance(answerer, FittedEstimator) else answerer
 
     def _restored_answerer(self, stored: Any) -> Any:
-        current = self._stream.current
         if not isinstance(stored, Rows):
-            return super()._restored_answerer(stored)
-        check_width([stored], *current.shape)
-        return current.model if current.problem.same(current.model, stored) else current.problem.fitted_later(stored)
+            return stored
+        problem, model = self._stream.problem, self._stream.current.model
+        check_width([stored], *self._stream.engine.shape)
+        return model if problem.same(model, stored) else problem.fitted_later(stored)
 
     def _finish_fit(self, X: Any) -> None:
         """Add the labels of the rows, if the estimator is a clusterer that predicts."""
@@ -612,7 +610,10 @@ class BatchToOnline(Labelled):
         return {"estimator": self.estimator} if is_same else {}
 
     def _state(self) -> dict[str, Any]:
-        return serialization.with_rows_for_models(super()._state())
+        return serialization.with_rows_for_models(super()._state(), self._stream.whole())
+
+    def _prepare_restoring(self, state: dict[str, Any]) -> None:
+        self._first_encoding = serialization.checked_encoding(state)
 
     def _fitted_state(self) -> dict[str, Any]:
         current = self._stream.current.model
@@ -638,9 +639,9 @@ class BatchToOnline(Labelled):
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator.stream
-            problem = estimator._new_problem(stream.sketch.settings)
-            labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
-            stream = stream.append([], replace(problem, labels=labels, encoding=rows))
+            for rows in stream.held_rows():
+                stream.problem.encoding.check(rows.points)
+            stream = stream.append([], replace(stream.problem, labels=estimator._checked_labels(state["labels"])))
             estimator._stream = serialization.with_restored_models(
                 stream, state.get("fitted"), trusted, may_fit, serialization.checked_orders(state.get("orders"), stream)
             )

@@ -25,7 +25,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
 from batch2online._types import IntArray
-from batch2online.drift.half_life_selection import HalfLifeSelection
+from batch2online.engine.state import State
 from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
@@ -45,10 +45,8 @@ from batch2online.schema import conforms
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.everything import Everything
 from batch2online.sketches.uniform import Uniform
-from batch2online.state import StreamState
 from batch2online.storage.tree import CheckpointError
-from batch2online.stream import Stream
-from batch2online.warm_up import Free
+from batch2online.engine.stream import Stream
 
 _PLAIN = (type(None), bool, int, float, str)
 _DTYPES = ("float32", "float64", "int32", "int64")
@@ -156,7 +154,7 @@ def _built_estimator(value: dict[str, Any], name: str) -> Any:
 def is_same(own: Any, other: Any) -> bool:
     """Whether two settings are the same, estimators by their class and parameters."""
     if isinstance(own, CoresetBuilder) and isinstance(other, CoresetBuilder):
-        return own._settings() == other._settings()
+        return own.settings() == other.settings()
     if own is other or (isinstance(own, Policy) and own == other):
         return True
     try:
@@ -187,50 +185,45 @@ def is_missing(value: Any) -> bool:
 # -- states ----------------------------------------------------------------------------------------------------
 
 
-def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
+def with_rows_for_models(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """Return a state that a file can hold: rows for the models fitted on them, specifications for estimators."""
-    stream: Stream = state["stream"]
     encoding = stream.problem.encoding
     state |= {"labels": sorted(stream.problem.labels.items(), key=itemgetter(0))}
     if encoding.schema is not None:
         encoding = encoding.within(stream.held_rows())
         state |= {"schema": encoding.schema, "strings": encoding.strings}
-    learner = stream.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
-    learner = learner.map(lambda each: replace(each, problem=None))
-    orders = [_order_of(each) for each in stream.learner.states]
+    learned = stream.state.each(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
+    orders = [_order_of(each) for each in (stream.state, *stream.state.others)]
     if any(order is not None for order in orders):
         state |= {"orders": orders}
-    state |= {"stream": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
+    state |= {"stream": state["stream"] | {"state": _with_references(learned, lambda _, model: rows_of(model))}}
     return state | {"params": {name: spec_of(value) for name, value in state["params"].items()}}
 
 
 def checked_encoding(state: dict[str, Any]) -> Encoding:
-    """Return the encoding of the rows of a file, which must all be decodable."""
-    schema, strings, stream = state.get("schema"), state.get("strings"), state["stream"]
+    """Return the encoding of the rows of a file."""
+    schema, strings, (width, _) = state.get("schema"), state.get("strings"), state["stream"]["shape"]
     if schema is None:
         return Encoding()
     if not isinstance(schema, FrameSchema) or not isinstance(strings, StringTable):
         raise CheckpointError(f"schema: found a {type(schema).__name__} with a {type(strings).__name__}")
-    if len(schema.columns) != stream.width:
-        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {stream.width}")
-    encoding = Encoding(schema, strings)
-    for rows in stream.held_rows():
-        encoding.check(rows.points)
-    return encoding
+    if len(schema.columns) != width:
+        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {width}")
+    return Encoding(schema, strings)
 
 
 Orders = list[IntArray | None]
 """Of each state the order of the clusters of its model, if they have one."""
 
 
-def _order_of(state: StreamState) -> list[int] | None:
+def _order_of(state: State) -> list[int] | None:
     order = getattr(state.model, "order", None)
     return None if order is None else order.tolist()
 
 
 def checked_orders(orders: Any, stream: Stream) -> Orders:
     """Return the orders of clusters in a file, if these are orders."""
-    n = len(stream.learner.states)
+    n = 1 + len(stream.state.others)
     orders = [None] * n if orders is None else orders
     if not isinstance(orders, list) or len(orders) != n:
         raise CheckpointError(f"orders: expected a list of {n}")
@@ -246,33 +239,24 @@ def with_restored_models(stream: Stream, content: Any, trusted: Trusted, may_fit
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
     that were replaced and are still scored beside their successors, are fitted when they are first used.
     """
-    problem, learner, current = stream.problem, stream.learner, stream.current
-    expected, has_table = problem.warm_up(), problem.encoding.schema is not None
-    for each in learner.states:
-        known = each.warm_up
-        is_like = known is None or known.same_settings(expected) or (has_table and isinstance(known, Free))
-        if not is_like:
-            raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
-        if each.record is not None:
-            each.record.validate_for(problem, each.shape)
+    problem, current = stream.problem, stream.state
     later = problem.fitted_later
     with nullcontext() if may_fit else without_fitting():
-        of_state = {id(each): order for each, order in zip(learner.states, orders, strict=True)}
-        rows, first = current.model, of_state.get(id(current))
+        of_state = {id(each): order for each, order in zip((current, *current.others), orders, strict=True)}
+        rows, first = current.model, of_state[id(current)]
         model = None if rows is None else _restored_model(problem, rows, content, trusted, may_fit, first)
 
-        def restored(state: StreamState) -> StreamState:
+        def restored(state: State) -> State:
             state = replace(state, model=model if state is current else later(state.model, of_state[id(state)]))
             return _with_former(state, later)
 
-        learner = learner.map(restored)
-        learner = _with_references(
-            learner, lambda each, rows: each.model if problem.same(each.model, rows) else later(rows)
+        state = _with_references(
+            current.each(restored), lambda each, rows: each.model if problem.same(each.model, rows) else later(rows)
         )
-    return replace(stream, learner=learner)
+    return replace(stream, state=state)
 
 
-def _with_former(state: StreamState, change: Callable[[Any], Any]) -> StreamState:
+def _with_former(state: State, change: Callable[[Any], Any]) -> State:
     """Return a state with another form of the model that is scored beside its successor."""
     benefit = state.refresh.benefit
     if benefit is None:
@@ -280,12 +264,12 @@ def _with_former(state: StreamState, change: Callable[[Any], Any]) -> StreamStat
     return replace(state, refresh=replace(state.refresh, benefit=replace(benefit, former=change(benefit.former))))
 
 
-def _with_references(learner: Any, change: Callable[[StreamState, Any], Any]) -> Any:
-    """Return a learner with another form of the models by which half-lives are compared, where there are any."""
-    if not isinstance(learner, HalfLifeSelection):
-        return learner
-    models = map(change, learner.states, learner.scores.noted)
-    return replace(learner, scores=learner.scores.with_models(tuple(models)))
+def _with_references(state: State, change: Callable[[State, Any], Any]) -> State:
+    """Return a state with another form of the models by which half-lives are compared, where there are any."""
+    if state.half_lives is None:
+        return state
+    models = map(change, (state, *state.others), state.half_lives.noted)
+    return replace(state, half_lives=state.half_lives.with_models(tuple(models)))
 
 
 def _restored_model(

@@ -21,7 +21,7 @@ from batch2online.numerics.distances import nearest, nearest_squared, power, squ
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive, Policy
 from batch2online.schema import classes
-from batch2online.stream import Stream
+from batch2online.engine.stream import Stream
 from batch2online.validation import LARGEST
 
 
@@ -116,8 +116,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     >>> model.regret_.ratio < 1.25
     True
     """
-
-    _problem = ClusteringProblem
 
     @property
     def baseline_metrics_(self) -> Metrics:

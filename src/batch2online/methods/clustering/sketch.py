@@ -581,7 +581,6 @@ class Clustering(CoresetBuilder):
     @property
     def seeds(self) -> FloatArray:
         """The D^z seeds of the rows added, in the order in which they were drawn."""
-        self._check_started()
-        now = self._flushed()
-        seeds: FloatArray = now._sketch.seeds(now._weighted_history)
+        data = self._started().snapshot()
+        seeds: FloatArray = data.sketch.seeds(data.history)
         return seeds

@@ -16,7 +16,7 @@ from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
 from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.schema import check_value, require_equal
-from batch2online.stream import Stream
+from batch2online.engine.stream import Stream
 from batch2online.validation import check_targets
 
 if TYPE_CHECKING:
@@ -141,8 +141,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     """
 
     _needs_targets = True
-
-    _problem = Problem  # which of two, _assembled checks
 
     def __init__(
         self,
@@ -297,18 +295,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def error_(self) -> float:
         """Estimated share by which the model costs more than a fit on all rows seen at that time."""
         return float(getattr(self._check_fitted().current.model, "error", 0.0))
-
-    @classmethod
-    def _assembled(cls, state: dict[str, Any]) -> Self:
-        estimator = super()._assembled(state)
-        problem: Any = estimator.stream.problem
-        from batch2online.methods.linear_losses.problem import LinearLossProblem
-
-        expected = LeastSquares if estimator._is_plain else LinearLossProblem
-        check_value("problem", problem, expected)
-        if not estimator._is_plain:
-            require_equal("loss of the problem", problem.loss, estimator._predictor_loss())
-        return estimator
 
 
 def _predictions(engine: Stream, points: Any) -> FloatArray:

@@ -23,7 +23,7 @@ from batch2online.metrics import Metrics
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Policy
 from batch2online.schema import check_value
-from batch2online.stream import Stream
+from batch2online.engine.stream import Stream
 
 _LARGEST_EXPONENT = 700.0
 """Below the logarithm of the largest number."""
@@ -148,7 +148,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     """
 
     _needs_targets = True
-    _problem = LinearLossProblem
 
     @property
     def baseline_metrics_(self) -> Metrics:
@@ -333,9 +332,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
-        engine = state["stream"]
-        state["labels"] = list(engine.problem.labels.items())
-        state["stream"] = engine.append([], replace(engine.problem, labels={}))
+        state["labels"] = list(self._labels.items())
         if isinstance(self.class_weight, Mapping):
             state["params"]["class_weight"] = list(self.class_weight.items())
         return state

@@ -16,7 +16,7 @@ from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive, Geometric, Policy
-from batch2online.stream import Stream
+from batch2online.engine.stream import Stream
 
 
 class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
@@ -92,8 +92,6 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     >>> model.regret_.ratio < 1.25
     True
     """
-
-    _problem = LowRank
 
     def __init__(
         self,
