@@ -37,10 +37,10 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 
 from batch2online import load
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.refresh import Geometric
 from batch2online.results import Timings
 from batch2online.sketches.base import Coreset
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage.tree import parts_of, state_of
 
 __all__ = ["Case", "check_estimator", "check_sketch", "estimator_checks", "sketch_checks"]

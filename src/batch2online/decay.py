@@ -9,6 +9,7 @@ enter, which binary numbers do without rounding. So nothing depends on when that
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray

@@ -57,7 +57,7 @@ _CACHES = frozenset({"_reader", "_sklearn_output_config"})
 CHECKS_PER_WINDOW_MOMENTS = 16
 """Refresh checks per window, at least, for models that are fitted from moments."""
 
-STORED = {
+STORED: dict[str, Any] = {
     "shape": tuple[int, int],
     "flat_targets": bool,
     "seed": int,
@@ -944,7 +944,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def order_(self) -> OrderVerdict:
         """Whether the rows look as if they came in random order, which the guarantee assumes."""
-        return self._check_fitted().order()
+        stream = self._check_fitted()
+
+        def verdict() -> OrderVerdict:
+            monitor = stream.view().state.observer(OrderMonitor)
+            assert monitor is not None
+            return replace(monitor.verdict(), within=stream.engine.forgetting)
+
+        found: OrderVerdict = stream.cached("order", verdict)
+        return found
 
     # -- metrics and reports ---------------------------------------------------------------------------------
 
@@ -1246,7 +1254,8 @@ def estimator_from(
 
 def check_state(state: Any, cls: Any) -> None:
     """Raise ValueError unless this is the state of an estimator of this class."""
-    for name, kind in {"params": dict, "stream": dict, "columns": list[str] | None}.items():
+    kinds: dict[str, Any] = {"params": dict, "stream": dict, "columns": list[str] | None}
+    for name, kind in kinds.items():
         check_value(name, state.get(name), kind)
     unknown = state["params"].keys() - signature(cls).parameters.keys()
     require(not unknown, f"params: found {sorted(unknown)[:5]}, which a {cls.__name__} does not have")

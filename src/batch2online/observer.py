@@ -1,7 +1,7 @@
 """Observers of a stream: each sees the rows of every segment after they were scored.
 
-A model depends on no observer, but for :attr:`Observer.is_alarmed`. What an observer finds does not depend on how the rows
-were cut into calls.
+A model depends on no observer, but for :attr:`Observer.is_alarmed`. What an observer finds does not depend on how rows
+are cut into calls.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def test_nothing_is_left_of_what_is_forgotten(policy, n, name):
 @pytest.mark.parametrize("defect", ["model", "loss", "changes"])
 def test_the_comparison_notices_what_is_left(monkeypatch, defect):
     """Planted defects: a solve that starts from the present model, a loss or a log that goes on from before."""
-    from batch2online.stream import Stream
+    from batch2online.engine.stream import Stream
 
     forgotten = Stream.forget
 

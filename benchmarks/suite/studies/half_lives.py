@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.drift.half_life_selection import HALF_LIVES
+from batch2online.engine.half_lives import HALF_LIVES
 from benchmarks.suite.drift_streams import REPORTED
 from benchmarks.suite.form import Form
 from benchmarks.suite.studies.drifting import logarithmic, squared

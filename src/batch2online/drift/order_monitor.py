@@ -29,8 +29,6 @@ from batch2online.schema import (
     finite,
     number,
     replace,
-    require,
-    require_equal,
     shape,
     storable,
 )

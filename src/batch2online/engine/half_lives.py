@@ -280,7 +280,7 @@ def _led_by(state: State, place: int) -> State:
     """Return the state with the candidate at this place as the current one."""
     if not place:
         return state
-    others = list(state.others)
+    others: list[State] = list(state.others)
     new, others[place - 1] = others[place - 1], state
     of_stream = {name: getattr(state, name) for name in _OF_STREAM}
     of_candidate = {name: getattr(new, name) for name in _OF_STREAM}

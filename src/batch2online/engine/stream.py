@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from batch2online.schema import require
 from batch2online.sketches.antitone import AntitoneSketch
 from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, with_settings
 from batch2online.warm_up import WarmUp
-
-if TYPE_CHECKING:
-    from batch2online.drift.order_monitor import OrderVerdict
 
 _NO_HISTORY = "Keep no history, or one on disk where an estimator offers it (history=)."
 _SMALLER = "Give a smaller coreset_size, or use fewer columns."
@@ -399,18 +396,6 @@ class Stream:
     def performance(self) -> Performance:
         """Return what the rows have cost, each predicted before it was learned."""
         found: Performance = self.cached("performance", lambda: Performance(self.view()))
-        return found
-
-    def order(self) -> OrderVerdict:
-        """Return whether the rows seen look as if they came in random order."""
-        from batch2online.drift.order_monitor import OrderMonitor
-
-        def verdict() -> OrderVerdict:
-            monitor = self.view().state.observer(OrderMonitor)
-            assert monitor is not None
-            return replace(monitor.verdict(), within=self.engine.forgetting)
-
-        found: OrderVerdict = self.cached("order", verdict)
         return found
 
     # -- storing and copying --------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from batch2online._types import FloatArray
 from batch2online.theory.bounds import DependsOn, Guarantee, SensitivityBound, refresh_times
 
 if TYPE_CHECKING:
+    from batch2online.engine.stream import Stream
     from batch2online.estimator import OnlineEstimator
     from batch2online.refresh import Policy
-    from batch2online.engine.stream import Stream
 
 _SO_MANY_ROWS = 2**62
 
@@ -134,13 +134,13 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     regret, gaps = model.regret_, tuple(_gaps(engine))
     guarantee = _guarantee(engine, is_covered=not gaps)
     return Certificate(
-        rows=engine.n_learned,
+        rows=engine.state.n_learned,
         loss_bound=bound,
         loss_bound_is_given=given is not None,
         factor=guarantee.factor * _distortion(engine),
         optimum=regret.optimum,
         additive=bound * guarantee.additive
-        + max(0.0, regret.optimum / max(engine.n_learned, 1) - bound) * guarantee.kept,
+        + max(0.0, regret.optimum / max(engine.state.n_learned, 1) - bound) * guarantee.kept,
         measured=regret.loss,
         models_promised=guarantee.models,
         models_measured=engine.n_changes + bool(engine.has_model),
@@ -184,11 +184,11 @@ def _guarantee(engine: Stream, is_covered: bool) -> Guarantee:
         known = _exchanged(known)
     epsilon = settings.epsilon if stability is None or policy.compares_costs else 0.0
     if settings.is_adaptive:
-        mean = _mean_accuracy(engine.problem.accuracy(data), policy, engine.n_learned)
+        mean = _mean_accuracy(engine.problem.accuracy(data), policy, engine.state.n_learned)
         epsilon = max(mean, settings.epsilon) if policy.compares_costs else mean
     return policy.guarantee(
         known if is_covered else _unknown,
-        engine.n_learned,
+        engine.state.n_learned,
         epsilon,
         warm_starts=engine.problem.depends_on is DependsOn.CURRENT_MODEL,
         degrees_of_freedom=engine.problem.degrees_of_freedom(engine.current.model, data),

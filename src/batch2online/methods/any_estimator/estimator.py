@@ -17,6 +17,8 @@ from sklearn.utils import get_tags
 from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
+from batch2online.engine.builder import CoresetBuilder
+from batch2online.engine.stream import Stream
 from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
@@ -35,10 +37,8 @@ from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
 from batch2online.rows import Batch, Rows, check_width
 from batch2online.sketches.base import Coreset, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
-from batch2online.engine.stream import Stream
 from batch2online.validation import check_targets
 
 _CORESET_ATTRIBUTES = ("labels_",)

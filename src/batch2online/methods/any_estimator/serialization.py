@@ -25,7 +25,9 @@ from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
 from batch2online._types import IntArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.engine.state import State
+from batch2online.engine.stream import Stream
 from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
@@ -39,14 +41,11 @@ from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.low_rank.sketch import RidgeLeverage
+from batch2online.methods.plain_coresets import Everything, Uniform
 from batch2online.refresh import Policy
 from batch2online.rows import Rows
 from batch2online.schema import conforms
-from batch2online.sketches.builder import CoresetBuilder
-from batch2online.sketches.everything import Everything
-from batch2online.sketches.uniform import Uniform
 from batch2online.storage.tree import CheckpointError
-from batch2online.engine.stream import Stream
 
 _PLAIN = (type(None), bool, int, float, str)
 _DTYPES = ("float32", "float64", "int32", "int64")

@@ -13,6 +13,7 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.history import History
 from batch2online.methods.clustering.race import STAGES, Race, coarse_words, first_of
 from batch2online.numerics.distances import membership, nearest, power, squared_distances
@@ -21,7 +22,6 @@ from batch2online.sampling import exponents, kept, probabilities, weights_of
 from batch2online.schema import Count, at_least, finite, one_of, require, require_equal, shape, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics
 from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, SketchTotals
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.storage.disk_history import DiskHistory, scratch
 from batch2online.theory import bounds, sizes

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import LinearPlan, flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.numerics.threads import one_thread
-from batch2online.problem import Problem
 from batch2online.refresh import Adaptive, Geometric, Policy
-from batch2online.schema import check_value, require_equal
-from batch2online.engine.stream import Stream
 from batch2online.validation import check_targets
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import Trusted, check_plain
 from batch2online.input import LinearPlan, PreparedRows, RowReader
 from batch2online.labels import Labelled, Labels
@@ -23,7 +24,6 @@ from batch2online.metrics import Metrics
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Policy
 from batch2online.schema import check_value
-from batch2online.engine.stream import Stream
 
 _LARGEST_EXPONENT = 700.0
 """Below the logarithm of the largest number."""
