@@ -83,7 +83,7 @@ ESTIMATORS = {
         {"readers_in_other_threads_see_one_version_at_a_time"},
     ),
     "is changed by looking": (
-        "@property\n    def coreset_(self):\n        vars(self._stream.learner)['loss'] += 1.0\n"
+        "@property\n    def coreset_(self):\n        vars(self._stream.state)['loss'] += 1.0\n"
         "        return self._stream.coreset()",
         {"reading_changes_nothing"},
     ),

@@ -143,7 +143,7 @@ def test_a_warm_start_would_be_noticed(monkeypatch):
     def from_the_full_model(self, ids):
         new = forgotten(self, ids)
         model = new.problem.fit(new.snapshot(), self.current.model).model
-        return replace(new, learner=replace(new.learner, model=model))
+        return replace(new, state=replace(new.state, model=model))
 
     cold = outputs_of_clustering(True)
     monkeypatch.setattr(Stream, "forget", from_the_full_model)

@@ -346,7 +346,7 @@ def of_half_lives(path):
     model = BatchToOnline(Ridge(), half_life="auto", coreset_size=60, random_state=0)
     for start in range(0, 900, 300):
         model.partial_fit(rows[start : start + 300], targets[start : start + 300])
-    assert all(state.has_model for state in model._stream.learner.states)
+    assert all(state.has_model for state in (model.stream.state, *model.stream.state.others))
     model.save(path)
     return path
 

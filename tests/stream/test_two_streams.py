@@ -115,10 +115,10 @@ def test_the_comparison_notices_what_is_left(monkeypatch, defect):
 
     def careless(self, ids):
         new = forgotten(self, ids)
-        left = getattr(self.learner, defect)
+        left = getattr(self.state, defect)
         if defect == "model":
             left = new.problem.fit(new.snapshot(), left).model
-        return replace(new, learner=replace(new.learner, **{defect: left}))
+        return replace(new, state=replace(new.state, **{defect: left}))
 
     X, y = stream("heavy_tailed", N)
     other = X.copy()

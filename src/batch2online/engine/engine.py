@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -461,25 +461,19 @@ class Engine:
             observers=tuple(a.merge(b) for a, b in zip(state.observers, other.observers, strict=True)),
         )
 
-    def without(self, state: State, unwanted: Any) -> State:
-        """Return the state as if the rows with these ids had never arrived: the others are learned again.
-
-        Of a window, these are the rows in it: what has left it before does not come back.
-        """
+    def check_forgettable(self, state: State, ids: Any) -> IntArray:
+        """Return the ids as an array if rows can be forgotten, and these are theirs."""
         history = state.history
         if history is None:
             parameter = getattr(self.empty, "history_parameter", "keep_history=True")
             raise ValueError(f"forget needs the history: create with {parameter}.")
         if self.window is None:
-            ids = check_ids(unwanted, history.ids())
-        else:
-            ids = check_ids(unwanted, history.last(self.window).ids(), "are not in the window")
-        new = replace(self.new(history.emptied()), last_id=state.last_id, ids=state.ids)
-        for rows in _without(ids, history.blocks()):
-            while len(rows):
-                n = min(self.rows_to_check(new), len(rows)) if self.ordered else len(rows)
-                new, rows = self.step(new, rows[:n]), rows[n:]
-        return self.refitted(new, "forgotten", rows=len(np.unique(ids))) if self.ordered else new
+            return check_ids(ids, history.ids())
+        return check_ids(ids, history.last(self.window).ids(), "are not in the window")
+
+    def emptied(self, state: State) -> State:
+        """Return the state before the first row, except that the ids have been seen."""
+        return replace(self.new(state.history.emptied()), last_id=state.last_id, ids=state.ids)
 
     def unscored(self, state: State) -> State:
         """Return the state of rows that were not scored: no loss, no changes, and no order to monitor."""
@@ -554,10 +548,6 @@ def _with_trial(state: State, benefit: RefitBenefit) -> State:
         return state
     event = replace(state.changes[-1], trial=(benefit.gains.rows, old, new))
     return replace(state, changes=(*state.changes[:-1], event))
-
-
-def _without(ids: IntArray, parts: Iterator[Rows]) -> Iterator[Rows]:
-    return (rows[~np.isin(rows.ids, ids)] for rows in parts)
 
 
 def _last(losses: tuple[FloatArray, ...], n: int) -> tuple[FloatArray, ...]:

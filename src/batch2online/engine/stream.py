@@ -283,9 +283,15 @@ class Stream:
         a window, these are the rows in it: what has left it before does not come back.
         """
         old = self.view()
+        unwanted = old.engine.check_forgettable(old.state, ids)
+        new = replace(old, state=old.engine.emptied(old.state), log=self.log)
         with one_thread(self.width):
-            new = replace(old, log=None).at(old.engine.without(old.state, ids))
-        return new if self.log is None else replace(new, log=(*self.log, *new.state.changes))
+            for rows in old.state.history.blocks():
+                rest = rows[~np.isin(rows.ids, unwanted)]
+                while len(rest):
+                    n = max(1, new.engine.rows_to_check(new.state)) if new.ordered else len(rest)
+                    new, rest = new.at(new.engine.step(new.state, rest[:n])), rest[n:]
+        return new.refit("forgotten", rows=len(np.unique(unwanted))) if new.ordered else new
 
     def tidy(self) -> None:
         """Remove from disk what merging or forgetting has left behind."""
