@@ -1243,6 +1243,9 @@ def estimator_from(
     try:
         if state["estimator"] not in estimators:
             homes.import_all()
+        if state["estimator"] not in estimators:
+            name = str(state["estimator"])[:100]
+            raise CheckpointError(f"it holds a {name}: if it is your class, import its module first.")
         cls: Any = estimators[state["estimator"]]
         given = like._own_parameters(state) if like is not None and type(like) is cls else {}
         return cls._from_state(state, trusted=trusted, refit=refit, **given)

@@ -37,9 +37,9 @@ CONSTRUCTIONS = {
         {"chunks_do_not_matter"},
     ),
     "merges without the other's weights": (
-        "def _merge(self, other):\n        mine = self._sketch and self._sketch.statistics\n"
-        "        super()._merge(other)\n"
-        "        self._sketch.statistics = mine or self._sketch.statistics",
+        "def merge(self, other):\n        mine = self.sketch and self.sketch.statistics\n"
+        "        super().merge(other)\n"
+        "        self.sketch.statistics = mine or self.sketch.statistics\n        return self",
         {"shards_merged_in_any_order_are_one_stream"},
     ),
     "learns before it checks": (

@@ -26,7 +26,7 @@ from batch2online.record import Unscored, weighted_totals
 from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Regret, counted, regret_of
-from batch2online.rows import Rows, all_ones, check_disjoint, check_ids, extended, united
+from batch2online.rows import LARGEST_ID, Rows, all_ones, check_disjoint, check_ids, extended, united
 from batch2online.schema import replace
 from batch2online.sketches.base import Sketch, Snapshot, check_mergeable, check_same
 from batch2online.warm_up import WarmUp
@@ -102,10 +102,11 @@ class Engine:
     def rows_to_cut(self, state: State, start: int) -> int:
         """Return how many rows from id ``start`` on make the next segment, whatever the calls that bring them.
 
-        It ends at the next check, at the end of a block of ids, and where weights under decay become too large.
+        It ends at the next check, at the end of a block of ids, at the last id, and where weights under decay become
+        too large.
         """
         block = self.empty.settings.block
-        to_end = block - start % block
+        to_end = min(block - start % block, LARGEST_ID + 1 - start)
         if state.decay is not None:
             to_end = min(to_end, state.decay.rows_to_cut(start))
         return max(1, min(to_end, self.rows_to_check(state))) if self.ordered else to_end
