@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -246,7 +246,8 @@ def saved_and_loaded(subject: Any) -> Any:
 
 
 def copies_continue_alike_and_leave_the_original_alone(case: Case) -> None:
-    for copied in (copy.deepcopy, lambda subject: pickle.loads(pickle.dumps(subject))):
+    copies: tuple[Callable[[Any], Any], ...] = (copy.deepcopy, lambda subject: pickle.loads(pickle.dumps(subject)))
+    for copied in copies:
         original = case.seen(75)
         for subject in (copied(original), original):
             assert_same(learn(subject, *case.between(75)), case.whole, case.data[0])
