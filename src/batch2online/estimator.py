@@ -414,7 +414,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         is_first = columns is not None and not columns.preparation.known_rows  # no row is learned with its features
         maker.n_features_in_ = max(width, getattr(self, "n_components", 0) if is_first else 0)
         stream = maker._new_stream(n_targets).with_flat_targets(is_flat)
-        if columns is not None and stream.history is not None and not stream.history.is_in_memory:
+        if columns is not None and stream.engine.rows_on_disk:
             raise ValueError('columns="auto" needs history="memory" or "coreset": features may change at first.')
         return replace(maker._begun(maker._with_drift(stream)), columns=columns)
 
@@ -630,10 +630,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         check_window(window)
         if window is not None and half_life is not None:
             raise ValueError("half_life and window are two ways to forget old rows: choose one.")
-        history = stream.history
-        if window is not None and history is not None and not history.is_in_memory:
+        if window is not None and stream.engine.rows_on_disk:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
-        refit_cost = stream.problem.refit_cost(history is not None)
+        refit_cost = stream.problem.refit_cost(stream.engine.reads_rows)
         monitor = OrderMonitor.new(stream.width, stream.n_targets)
         stream = stream.with_engine(observers=(*stream.engine.observers, monitor))
         if window is not None:

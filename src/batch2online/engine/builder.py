@@ -109,9 +109,14 @@ class CoresetBuilder(ABC):
         """
         return 0.0
 
-    def _new_history(self, block: int, width: int, n_targets: int) -> History:
-        """Return an empty history."""
+    def new_history(self, block: int, width: int, n_targets: int) -> History:
+        """Return an empty place for rows."""
         return History(block, width, n_targets)
+
+    @property
+    def keeps_on_disk(self) -> bool:
+        """Whether this place is on a disk."""
+        return False
 
     @property
     def largest(self) -> float:
@@ -125,10 +130,6 @@ class CoresetBuilder(ABC):
         numbers = self._statistics_size(width, n_targets)
         check_statistics_fit(f"{type(self).__name__} of rows of {width:,} columns", numbers, self.advice)
         return self._new_sketch(SketchSettings(self.epsilon, self.coreset_size, self.seed, (width, n_targets)))
-
-    def new_history(self, block: int, width: int, n_targets: int) -> History | None:
-        """Return an empty history where rows are kept."""
-        return self._new_history(block, width, n_targets) if self.keep_history else None
 
     # -- public -----------------------------------------------------------------------------------------
 

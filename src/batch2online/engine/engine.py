@@ -26,9 +26,9 @@ from batch2online.record import Unscored, weighted_totals
 from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Regret, counted, regret_of
-from batch2online.rows import LARGEST_ID, Rows, all_ones, check_disjoint, check_ids, extended, united
+from batch2online.rows import LARGEST_ID, Rows, all_ones, check_ids, extended, united
 from batch2online.schema import replace
-from batch2online.sketches.base import Sketch, Snapshot, check_mergeable, check_same
+from batch2online.sketches.base import Sketch, Snapshot
 from batch2online.warm_up import WarmUp
 
 TRIAL_ROWS = 2_000
@@ -53,8 +53,10 @@ class Engine:
         Number of last rows that models are fitted to, None for all, and the least number of checks among them. These
         rows are kept, and the sketch at a check is computed of them anew. Nothing is ever subtracted, so no digits are
         lost.
-    reads_rows : bool
-        Whether sketch and problem may read the rows that are kept.
+    new_history : callable or None
+        Returns an empty place for the rows that are kept: all, or those of the window. None if none are.
+    reads_rows, rows_on_disk : bool
+        Whether sketch and problem may read the rows that are kept, and whether their place is on a disk.
     ordered : bool
         Whether rows come in an order. Otherwise none is scored, and a model is fitted when one is asked for.
     observers : tuple of Observer
@@ -67,7 +69,9 @@ class Engine:
     half_life: int | None = None
     window: int | None = None
     checks_per_window: int = 4
+    new_history: Callable[[], History] | None = None
     reads_rows: bool = False
+    rows_on_disk: bool = False
     ordered: bool = True
     observers: tuple[Any, ...] = ()
 
@@ -89,7 +93,7 @@ class Engine:
         return None if self.half_life is None else "a half-life"
 
     def new(self, history: History | None = None) -> State:
-        """Return the state before the first row; ``history`` is where rows will be kept."""
+        """Return the state before the first row; ``history`` is where rows will be kept, None for a new place."""
         return State(
             self.empty,
             RefreshState(1 if self.policy is None else self.policy.decided_start()),
@@ -132,8 +136,13 @@ class Engine:
 
     def step(self, state: State, rows: Rows) -> State:
         """Return the state after one segment: its rows are scored, then learned, and a check follows if it is due."""
-        history = None if state.history is None else state.history.append(rows)
-        return self._stepped(state, rows, history)[0]
+        return self._stepped(state, rows, self._kept(state, rows))[0]
+
+    def _kept(self, state: State, rows: Rows) -> History | None:
+        """Return the rows that are kept, these included."""
+        if self.new_history is None:
+            return None
+        return (self.new_history() if state.history is None else state.history).append(rows)
 
     def _stepped(self, state: State, rows: Rows, history: History | None) -> tuple[State, Scores | None]:
         """Return the state after one segment, which ``history`` holds already, and the losses of its rows."""
@@ -435,16 +444,12 @@ class Engine:
 
     def merged(self, state: State, other: State) -> State:
         """Return the state of the rows of both; the model is that of the first, until a refit."""
-        check_mergeable(state.sketch, other.sketch)
-        check_same("keep_history", state.history is not None, other.history is not None)
-        check_disjoint(state.ids, other.ids)
         if state.decay is not None and other.decay is not None:
             state = self._aged(state, other.decay.reference)
             assert state.decay is not None
             other = self._aged(other, state.decay.reference)
-        history, losses = state.history, state.window_losses
-        if self.window is not None:
-            losses = _by_blocks((*losses, *other.window_losses), (state.history, other.history))
+        histories = [each.history for each in (state, other) if each.history is not None]
+        losses = (*state.window_losses, *other.window_losses)
         return replace(
             state,
             sketch=state.sketch.merge(other.sketch),
@@ -452,8 +457,8 @@ class Engine:
             n_learned=state.n_learned + other.n_learned,
             last_id=max((one.last_id for one in (state, other) if one.n_learned), default=-1),
             ids=united(state.ids, other.ids),
-            history=None if history is None or other.history is None else history.merged(other.history),
-            window_losses=losses,
+            history=histories[0].merged(histories[1]) if len(histories) == 2 else next(iter(histories), None),
+            window_losses=_by_blocks(losses, histories) if losses else (),
             loss=state.loss + other.loss,
             secondary_loss=state.secondary_loss + other.secondary_loss,
             late_loss=state.late_loss + other.late_loss,
@@ -464,17 +469,17 @@ class Engine:
 
     def check_forgettable(self, state: State, ids: Any) -> IntArray:
         """Return the ids as an array if rows can be forgotten, and these are theirs."""
-        history = state.history
-        if history is None:
+        if self.new_history is None:
             parameter = getattr(self.empty, "history_parameter", "keep_history=True")
             raise ValueError(f"forget needs the history: create with {parameter}.")
+        history = self.new_history() if state.history is None else state.history
         if self.window is None:
             return check_ids(ids, history.ids())
         return check_ids(ids, history.last(self.window).ids(), "are not in the window")
 
     def emptied(self, state: State) -> State:
         """Return the state before the first row, except that the ids have been seen."""
-        return replace(self.new(state.history.emptied()), last_id=state.last_id, ids=state.ids)
+        return replace(self.new(state.history and state.history.emptied()), last_id=state.last_id, ids=state.ids)
 
     def unscored(self, state: State) -> State:
         """Return the state of rows that were not scored: no loss, no changes, and no order to monitor."""
@@ -562,10 +567,10 @@ def _last(losses: tuple[FloatArray, ...], n: int) -> tuple[FloatArray, ...]:
     return tuple(reversed(kept))
 
 
-def _by_blocks(losses: tuple[FloatArray, ...], histories: tuple[Any, ...]) -> tuple[FloatArray, ...]:
+def _by_blocks(losses: tuple[FloatArray, ...], histories: list[History]) -> tuple[FloatArray, ...]:
     """Return the losses (2, m) of the rows of several histories by blocks of ids, in ascending ids."""
     ids = np.concatenate([history.ids() for history in histories])
     order = np.argsort(ids, kind="stable")
     cuts = np.flatnonzero(np.diff(ids[order] // histories[0].block)) + 1
-    joined = np.concatenate([np.empty((2, 0)), *losses], axis=1)
+    joined = np.concatenate(losses, axis=1)
     return tuple(joined[:, places] for places in np.split(order, cuts))

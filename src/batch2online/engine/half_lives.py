@@ -218,7 +218,7 @@ class HalfLifeSelection(Engine):
 
     def step(self, state: State, rows: Rows) -> State:
         """Return the state after one segment; after so many rows another half-life may become the current one."""
-        history = None if state.history is None else state.history.append(rows)
+        history = self._kept(state, rows)
         states, losses = [], []
         for each, noted in zip(_all(state), state.half_lives.noted, strict=True):
             new, scores = self._stepped(each, rows, history)

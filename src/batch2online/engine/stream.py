@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import RLock
 from typing import Any, ClassVar
 
@@ -27,10 +28,10 @@ from batch2online.problem import check_problem, check_sketch
 from batch2online.record import FEWEST_RECENT, RECENT, Record
 from batch2online.refresh import Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch, RowBuffer, Rows, check_ids_left, check_width
+from batch2online.rows import Batch, RowBuffer, Rows, check_disjoint, check_ids_left, check_width
 from batch2online.schema import require
 from batch2online.sketches.antitone import AntitoneSketch
-from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, with_settings
+from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, check_same, with_settings
 from batch2online.warm_up import WarmUp
 
 _NO_HISTORY = "Keep no history, or one on disk where an estimator offers it (history=)."
@@ -103,17 +104,18 @@ class Stream:
         half_life = None if coreset.decay is None else coreset.decay.half_life
         span = 0 if half_life is None else max(FEWEST_RECENT, min(RECENT, half_life))
         observers = () if problem is None else (Record(span),)
-        history = coreset.new_history(sketch.settings.block, *shape)
         engine = Engine(
             problem,
             policy,  # type: ignore[arg-type]
             sketch,
             half_life,
-            reads_rows=history is not None,
+            new_history=partial(coreset.new_history, sketch.settings.block, *shape) if coreset.keep_history else None,
+            reads_rows=coreset.keep_history,
+            rows_on_disk=coreset.keeps_on_disk,
             ordered=problem is not None,
             observers=observers,
         )
-        return cls(engine, engine.new(history), RowBuffer(*shape, sketch.settings.block), coreset.first_id)
+        return cls(engine, engine.new(), RowBuffer(*shape, sketch.settings.block), coreset.first_id)
 
     # -- what was learned so far ----------------------------------------------------------------------
 
@@ -183,15 +185,15 @@ class Stream:
 
     def begun(self) -> Stream:
         """Return the stream before the first row, of the settings that it has now."""
-        return replace(self, state=self.engine.new(self.state.history), room=0)
+        return replace(self, state=self.engine.new(), room=0)
 
     def with_window(self, rows: int, checks: int | None) -> Stream:
         """Return a new stream with a window of so many rows, which are checked so often at least."""
         checks = checks or self.engine.checks_per_window
         observers = (Record(max(FEWEST_RECENT, min(RECENT, rows))), *self.engine.observers[1:])
-        new = self.with_engine(window=rows, checks_per_window=checks, observers=observers)
-        history = History(self.sketch.settings.block, self.width, self.n_targets)
-        return replace(new, state=new.engine.new(history))
+        place = partial(History, self.sketch.settings.block, self.width, self.n_targets)
+        new = self.with_engine(window=rows, checks_per_window=checks, observers=observers, new_history=place)
+        return new.begun()
 
     def with_history(self, history: Any) -> Stream:
         """Return the stream with its rows in another place."""
@@ -272,6 +274,9 @@ class Stream:
         lately. A window holds the last rows of both. Of rows without order nothing is fitted.
         """
         new, theirs = self.flushed(), other.view() if self.ordered else other.flushed()
+        check_mergeable(new.sketch, theirs.sketch)
+        check_same("keep_history", new.engine.reads_rows, theirs.engine.reads_rows)
+        check_disjoint(new.state.ids, theirs.state.ids)
         state = new.engine.merged(new.state, theirs.state)
         new = new.at(state, max(new.buffer_id, theirs.buffer_id))
         return new.refit("merged", rows=theirs.state.n_learned) if self.ordered else new
@@ -286,7 +291,7 @@ class Stream:
         unwanted = old.engine.check_forgettable(old.state, ids)
         new = replace(old, state=old.engine.emptied(old.state), log=self.log)
         with one_thread(self.width):
-            for rows in old.state.history.blocks():
+            for rows in old.state.history.blocks() if old.state.history is not None else ():
                 rest = rows[~np.isin(rows.ids, unwanted)]
                 while len(rest):
                     n = max(1, new.engine.rows_to_check(new.state)) if new.ordered else len(rest)
@@ -408,8 +413,8 @@ class Stream:
 
     def check_rows_fit(self, n: int) -> None:
         """Refuse so many further rows if those that would be kept of them take more memory than there is."""
-        history, totals = self.history, self.sketch.totals
-        keeps_all = history is not None and history.is_in_memory
+        engine, totals = self.engine, self.sketch.totals
+        keeps_all = engine.reads_rows and engine.window is None and not engine.rows_on_disk
         some = n if keeps_all else min(n, max(0.0, 2 * self.sketch.settings.size - totals.n_rows))
         what = f"{'The history' if keeps_all else 'A coreset'} of {some:,.0f} more rows of {self.width:,} columns"
         check_available(8 * some * (self.width + self.n_targets + 4), what, _NO_HISTORY if keeps_all else _SMALLER)
@@ -443,6 +448,8 @@ class Stream:
         kinds = [type(each) for each in state.observers]
         require(kinds == [type(each) for each in engine.observers], f"observers: found {kinds}")
         new = replace(self, state=state, buffer=buffer, buffer_id=content["buffer_id"], columns=content["columns"])
+        if state.history is None and state.n_learned:  # a fit on a cluster keeps no rows, whatever the parameters
+            new = new.with_engine(new_history=None, reads_rows=False)
         return replace(new, room=new.engine.rows_to_cut(state, new.buffer_id))
 
     def __getstate__(self) -> dict[str, Any]:

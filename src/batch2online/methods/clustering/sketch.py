@@ -573,8 +573,12 @@ class Clustering(CoresetBuilder):
         sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 
-    def _new_history(self, block: int, width: int, n_targets: int) -> History:
-        if self.history_place == "memory":
+    @property
+    def keeps_on_disk(self) -> bool:
+        return self.history_place not in ("memory", "coreset")
+
+    def new_history(self, block: int, width: int, n_targets: int) -> History:
+        if not self.keeps_on_disk:
             return History(block, width, n_targets)
         return DiskHistory(block, width, n_targets, scratch(self.history_place))
 
