@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -121,6 +122,11 @@ class Delimited:
         known = {name: self._layout.kinds.get(name) for name in self.names}
         if self._first.is_blank:
             return {name: ARROW_TYPES.get(kind or ColumnType.NUMBER, pa.float64()) for name, kind in known.items()}
+        numbers = dict.fromkeys(self.names, pa.float64())
+        if len(numbers) > _WIDE and set(known.values()) <= {None, ColumnType.NUMBER}:
+            with suppress(pa.ArrowInvalid):  # much faster than to infer as many types
+                self._read(self._first, numbers, self.names, [], is_parallel=False)
+                return numbers
         strings = {name: pa.string() for name, kind in known.items() if kind is ColumnType.STRING}
         table, place, _ = self._parsed(self._first, strings)
         found = {name: self._settled_type(table.column(name), name, known[name], place) for name in self.names}

@@ -301,4 +301,8 @@ def open_input(
         return open_stream(source_of(pa.table(columns), dataset), dataset, task, known, info)
     layout = task.settings.layout(**(live or {}), kinds={} if known is None else known.column_kinds)
     opened = open_sources(paths_of(paths), layout)
-    return open_stream(opened, opened.name, task, known)
+    try:
+        return open_stream(opened, opened.name, task, known)
+    except BaseException:
+        opened.close()
+        raise
