@@ -182,8 +182,14 @@ DEFECTS = {
     "number.jsonl": (b'{"a": 1}\n3\n', "number.jsonl, line 2 is not a JSON object"),
     "two.jsonl": (b'{"a": 1}\n{"a": 2} {"a": 3}\n', "two.jsonl, line 2 is not valid JSON"),
     "empty.jsonl": (b"", "empty.jsonl is empty"),
-    "truncated.csv.gz": (gzip.compress(text_of() * 500, mtime=0)[:-40], "truncated: its gzip data end after"),
-    "damaged.csv.gz": (gzip.compress(text_of(), mtime=0)[:-8] + b"12345678", "damaged gzip data"),
+    "truncated.csv.gz": (
+        gzip.compress(text_of() * 500, mtime=0)[:-40],
+        "cannot be read: Truncated compressed stream",
+    ),
+    "damaged.csv.gz": (
+        gzip.compress(text_of(), mtime=0)[:-8] + b"12345678",
+        "zlib inflate failed: incorrect data",
+    ),
     "truncated.csv.zst": (pa.compress(text_of() * 500, "zstd", asbytes=True)[:-9], "cannot be read: Truncated"),
     "truncated.parquet": (parquet_bytes()[:-30], "truncated or not a Parquet file"),
     "empty.parquet": (b"", "truncated or not a Parquet file"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,11 +82,7 @@ class Batch:
 
 def row_places(name: str, start: int = 0) -> Callable[[int], str]:
     """Return the places of the rows of a batch without lines; rows count from 1."""
-    return partial(_row_place, name, start)
-
-
-def _row_place(name: str, start: int, row: int) -> str:
-    return f"{name}, row {start + row + 1:,}"
+    return lambda row: f"{name}, row {start + row + 1:,}"
 
 
 DATES = (ColumnType.TIME, ColumnType.ZONED)
@@ -141,7 +139,21 @@ def check_zones(strings: Any, column: str, place: Callable[[int], str]) -> None:
         raise DataError(f"{place(row)}, column {column!r}: {message}", Remedy.EXCLUDE, about=(column, ""))
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error message, with a full stop."""
-    text = (str(error).splitlines() or [""])[0].strip().rstrip(".")
-    return f"{text or type(error).__name__}."
+LIBRARY_ERRORS = (pa.ArrowException, OSError, EOFError, UnicodeError, MemoryError, zlib.error, lzma.LZMAError)
+"""Errors of reading damaged data; a damaged size may need any memory."""
+
+
+@contextmanager
+def explained(
+    message: str | Callable[[], str], *remedies: Remedy, errors: tuple[type[Exception], ...] = LIBRARY_ERRORS
+) -> Iterator[None]:
+    """Raise errors of a library as a DataError: the message, and the first line of the error."""
+    try:
+        yield
+    except (DataError, ImportError):
+        raise
+    except errors as error:
+        text = message if isinstance(message, str) else message()
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
+        shown = reason.splitlines()[0].rstrip(".") if reason else type(error).__name__
+        raise DataError(f"{text}: {shown}.", *remedies) from error

@@ -2,120 +2,66 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
-import lzma
+import math
 import os
 import re
 import select
 import stat
 import sys
 import time
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
-from typing import IO, Any
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 
 from batch2online._types import IntArray
-from batch2online.app.inputs.batch import DataError, Remedy
+from batch2online.app.inputs.batch import DataError, Remedy, explained
 from batch2online.app.inputs.layout import Layout
 
 BLOCK = 1 << 22
 MIN_LINES = 256
 """Lines of a block after the first: a block costs time per column."""
 
-_LONGEST_LINE = 1 << 26
-_LONGEST_QUOTED = 1 << 24
+_LONGEST = 1 << 26
 _NAP = 0.05
 _NEWLINE, _QUOTE = 10, 34
 
 
-class ByteStream:
-    """The bytes of a file.
-
-    Parameters
-    ----------
-    file : binary file
-        With ``read1``, as buffered files have it.
-    name : str
-        Name of the file in errors.
-    layout : Layout
-        Says whether the file grows, and how long to buffer the bytes of a live one.
-    """
-
-    def __init__(self, file: Any, name: str, layout: Layout) -> None:
-        self.file, self.name, self._layout = file, name, layout
-        self.grows = layout.follow
-        self.is_live = self.grows or _is_pipe(file)
-
-    def pieces(self) -> Iterator[bytes]:
-        """Iterate over pieces of some megabytes; of a live file over the bytes received meanwhile."""
-        with read_errors(self.file, self.name):
-            read = self._buffered if self.is_live else self.file.read
-            yield from iter(lambda: read(BLOCK), b"")
-
-    def _buffered(self, size: int) -> bytes:
-        """Wait for the first bytes, then for further ones until there are ``size`` or the time is over."""
-        gathered = [self._next(size, None)]
-        until = time.monotonic() + self._layout.seconds
-        while gathered[-1] and sum(map(len, gathered)) < size and time.monotonic() < until:
-            gathered.append(self._next(size, until))
-        return b"".join(gathered)
-
-    def _next(self, size: int, until: float | None) -> bytes:
-        """Return the available bytes; none at the end, or when the time is over."""
-        while True:
-            if not self.grows and not _has_more(self.file, until):
-                return b""
-            piece: bytes = self.file.read1(size)
-            if piece or not self.grows or self._layout.stopped() or (until is not None and time.monotonic() >= until):
-                return piece
-            if os.fstat(self.file.fileno()).st_size < self.file.tell():
-                raise DataError(f"{self.name} was truncated while it was followed.")
-            time.sleep(_NAP)
-
-
-def _is_pipe(file: Any) -> bool:
+def is_pipe(file: Any) -> bool:
     """Whether bytes come from a pipe, a socket or a terminal."""
     raw: Any = getattr(file, "raw", None)
-    if type(raw).__name__ != "FileIO":
+    return type(raw).__name__ == "FileIO" and not stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+
+
+def _received(file: Any, name: str, layout: Layout) -> Iterator[bytes]:
+    """Yield the bytes that arrive within some time after the first; a growing file is waited for at its end."""
+    ended = False
+    while not ended:
+        gathered, until = b"", math.inf
+        while not ended and len(gathered) < BLOCK and time.monotonic() < until:
+            if gathered and not layout.follow and not _has_more(file, until):
+                break
+            piece = file.read1(BLOCK)
+            ended = not piece and (not layout.follow or layout.stopped())
+            if piece and not gathered:
+                until = time.monotonic() + layout.seconds
+            elif not piece and not ended:
+                if os.fstat(file.fileno()).st_size < file.tell():
+                    raise DataError(f"{name} was truncated while it was followed.")
+                time.sleep(_NAP)
+            gathered += piece
+        if gathered:
+            yield gathered
+
+
+def _has_more(file: Any, until: float) -> bool:
+    """Wait for bytes or the end of a pipe; False if the time is over first, or if it cannot be waited for."""
+    if sys.platform == "win32":
         return False
-    return not stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
-
-
-def _has_more(file: Any, until: float | None) -> bool:
-    """Wait for bytes or the end of a pipe; False if the time is over first."""
-    if until is None or sys.platform == "win32":  # cannot wait for a pipe
-        return until is None
-    ready, _, _ = select.select([file.fileno()], [], [], max(0.0, until - time.monotonic()))
-    return bool(ready)
-
-
-@contextmanager
-def read_errors(file: IO[bytes], name: str) -> Iterator[None]:
-    """Raise errors of reading as a DataError that says how much of the file was read."""
-    try:
-        yield
-    except EOFError as error:
-        raise DataError(
-            f"{name} is truncated: its {_compression(file)} data end after {file.tell():,} bytes."
-        ) from error
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise DataError(
-            f"{name} has damaged {_compression(file)} data after {file.tell():,} bytes: {error}."
-        ) from error
-    except OSError as error:
-        raise DataError(f"{name} cannot be read: {error.strerror or error}.") from error
-
-
-def _compression(file: Any) -> str:
-    kinds = {gzip.GzipFile: "gzip", bz2.BZ2File: "bzip2", lzma.LZMAFile: "xz"}
-    return next((word for kind, word in kinds.items() if isinstance(getattr(file, "raw", file), kind)), "compressed")
+    return bool(select.select([file.fileno()], [], [], max(0.0, until - time.monotonic()))[0])
 
 
 @dataclass(frozen=True)
@@ -150,16 +96,14 @@ class Block:
         """Return the first line number of a row; blank lines are not rows."""
         return next(islice(self.records(), row, None))[0]
 
-    def without_first_record(self) -> Block:
-        """Return the rest of this block."""
-        ends = record_ends(self.content, self.separators)
-        whole = (end for end in ends.tolist() if not self._is_blank(self.content[:end]))
-        end = next(whole, len(self.content))
-        return Block(self.content[end:], self.first_line + self.content.count(b"\n", 0, end), self.separators)
+    def without_lines(self, n: int) -> Block:
+        """Return this block with ``n`` blank lines in place of the first ones."""
+        lines = self.content.splitlines(keepends=True)
+        return replace(self, content=b"\n" * len(lines[:n]) + b"".join(lines[n:]))
 
     def joined(self, other: Block) -> Block:
         """Return this block followed by another."""
-        return Block(self.content + other.content, self.first_line, self.separators)
+        return replace(self, content=self.content + other.content)
 
 
 def record_ends(content: bytes, separators: bytes | None) -> IntArray:
@@ -194,29 +138,45 @@ def quotes(content: bytes, separators: bytes) -> IntArray:
 class Blocks:
     """The blocks of a file, of some megabytes each; those of a live file are the records received.
 
-    Attributes
+    Parameters
     ----------
+    file : binary file
+        With ``read1``, as buffered files have it.
+    name : str
+        Name of the file in errors.
+    layout : Layout
+        Says whether the file grows, how long to wait for the bytes of a live one, and the encoding.
     separators : bytes or None
         Bytes after which a quote opens a value; they may be set after the first block. None if quotes mean nothing.
     """
 
-    def __init__(self, stream: ByteStream, encoding: str | None, separators: bytes | None) -> None:
-        self._stream, self._encoding, self.separators = stream, encoding, separators
+    def __init__(self, file: Any, name: str, layout: Layout, separators: bytes | None) -> None:
+        self._file, self._name, self._layout, self.separators = file, name, layout, separators
+        self.is_live = layout.follow or is_pipe(file)
 
     def __iter__(self) -> Iterator[Block]:
         rest, line, least = b"", 1, 1
-        for piece in _with_newlines(_as_utf8(self._stream.pieces(), self._stream.name, self._encoding)):
+        for piece in _with_newlines(_as_utf8(self._pieces(), self._name, self._layout.encoding)):
             rest += piece
             cut = self._end_of_last_record(rest)
-            self._check_length(rest, cut, line)
+            if not cut and len(rest) > _LONGEST:
+                message = f"longer than {_LONGEST >> 20} MB, or a quoted value is not terminated"
+                raise DataError(f"{self._name}, line {line:,}: {message}.", Remedy.FORMAT)
             n_lines = rest.count(b"\n", 0, cut)
-            if cut and (n_lines >= least or self._stream.is_live or len(rest) > _LONGEST_LINE):
+            if cut and (n_lines >= least or self.is_live or len(rest) > _LONGEST):
                 yield Block(rest[:cut], line, self.separators)
                 rest, line, least = rest[cut:], line + n_lines, MIN_LINES
-        if rest and not self._stream.grows:
+        if rest and not self._layout.follow:
             block = Block(rest, line, self.separators)
             self._check_closed(block)
             yield block
+
+    def _pieces(self) -> Iterator[bytes]:
+        with explained(f"{self._name} cannot be read"):
+            if self.is_live:
+                yield from _received(self._file, self._name, self._layout)
+            else:
+                yield from iter(lambda: self._file.read(BLOCK), b"")
 
     def _end_of_last_record(self, content: bytes) -> int:
         if self.separators is None or b'"' not in content:
@@ -224,21 +184,24 @@ class Blocks:
         ends = record_ends(content, self.separators)
         return int(ends[-1]) if len(ends) else 0
 
-    def _check_length(self, rest: bytes, cut: int, line: int) -> None:
-        """Raise an error if there is no end of a record for too many bytes."""
-        if cut or len(rest) <= _LONGEST_QUOTED:
-            return
-        place = f"{self._stream.name}, line {line:,}"
-        if self.separators is not None and len(quotes(rest, self.separators)) % 2:
-            raise DataError(f"{place}: a quoted value is not terminated within {_LONGEST_QUOTED >> 20} MB.")
-        if len(rest) > _LONGEST_LINE:
-            raise DataError(f"{place}: longer than {_LONGEST_LINE >> 20} MB.", Remedy.FORMAT)
-
     def _check_closed(self, block: Block) -> None:
         """Raise an error if a quoted value is not terminated at the end of the file, which Arrow accepts."""
         if self.separators is not None and len(quotes(block.content, self.separators)) % 2:
             line = max(line for line, _ in block.records())
-            raise DataError(f"{self._stream.name}, line {line:,}: a quoted value is not terminated.")
+            raise DataError(f"{self._name}, line {line:,}: a quoted value is not terminated.")
+
+
+def first_block(blocks: Iterator[Block], name: str, min_lines: int) -> Block:
+    """Return the first block that is not blank; of a live input as many blocks as have ``min_lines`` lines."""
+    found = next((block for block in blocks if block.content.strip()), None)
+    if found is None:
+        raise DataError(f"{name} is empty.")
+    while len(list(islice(found.records(), min_lines))) < min_lines:
+        following = next(blocks, None)
+        if following is None:
+            break
+        found = found.joined(following)
+    return found
 
 
 def _with_newlines(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -264,11 +227,8 @@ def _as_utf8(pieces: Iterator[bytes], name: str, encoding: str | None) -> Iterat
         yield first.removeprefix(codecs.BOM_UTF8)
         yield from pieces
         return
-    decoder = codecs.getincrementaldecoder(encoding)()
     try:
-        yield decoder.decode(first).encode()
-        for piece in pieces:
-            yield decoder.decode(piece).encode()
-        yield decoder.decode(b"", final=True).encode()
+        for text in codecs.iterdecode(chain([first], pieces), encoding):
+            yield text.encode()
     except UnicodeError as error:
         raise DataError(f"{name} is not encoded as {encoding}: {error}.", Remedy.ENCODING) from error

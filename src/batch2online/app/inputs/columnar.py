@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
-from batch2online.app.inputs.batch import Batch, DataError, first_line, row_places
+from batch2online.app.inputs.batch import Batch, DataError, explained, row_places
 
 ROWS = 1 << 16
-_DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, MemoryError)  # a damaged size may need any memory
 
 
 class Columnar:
@@ -33,11 +31,11 @@ class Columnar:
     def __init__(
         self, name: str, schema: Any, record_batches: Callable[[list[str]], Iterable[Any]], n_rows: int | None = None
     ) -> None:
-        self._name, self._record_batches, self.n_rows, self.notes = name, record_batches, n_rows, list[str]()
-        try:
+        self._name, self._record_batches, self.n_rows = name, record_batches, n_rows
+        self.notes: list[str] = []
+        self.is_live = False
+        with explained(f"{name} has a column whose name is not valid UTF-8"):
             names = list(schema.names)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{name} has a column whose name is not valid UTF-8.") from error
         if len(set(names)) < len(names):
             raise DataError(f"{name} has several columns with the same name.")
         self.types = {field.name: field.type for field in schema}
@@ -45,19 +43,17 @@ class Columnar:
     def batches(self, columns: Sequence[str], verbatim: Sequence[str] = ()) -> Iterator[Batch]:
         """Iterate over the rows of these columns; all have the types of the schema."""
         start, wanted = 0, [*columns, *verbatim]
-        try:
+        with explained(lambda: f"{self._name} is damaged after row {start:,}"):
             for records in self._record_batches(wanted):
                 chosen = pa.Table.from_batches([records]).select(wanted)
                 chosen.validate(full=True)  # invalid offsets would crash the process
                 yield Batch(chosen, row_places(self._name, start))
                 start += len(records)
-        except _DAMAGE as error:
-            raise DataError(f"{self._name} is damaged after row {start:,}: {first_line(error)}") from error
 
 
 def of_parquet(file: Any, name: str) -> Columnar:
     """Return the reader of a Parquet file, by a path or an open file, a row group or less at a time."""
-    with _opening(name, "a Parquet file"):
+    with explained(f"{name} is truncated or not a Parquet file"):
         opened = parquet.ParquetFile(file, pre_buffer=False)
     is_local = isinstance(file, str)  # threads of Arrow must not wait for Python files
 
@@ -67,16 +63,18 @@ def of_parquet(file: Any, name: str) -> Columnar:
     return Columnar(name, opened.schema_arrow, record_batches, opened.metadata.num_rows)
 
 
-def of_arrow_stream(file: Any, name: str) -> Columnar:
+def of_arrow_stream(file: Any, name: str, is_live: bool) -> Columnar:
     """Return the reader of Arrow's streaming format, from a file or a pipe."""
-    with _opening(name, "an Arrow stream"):
+    with explained(f"{name} is truncated or not an Arrow stream"):
         opened = ipc.open_stream(file)
-    return Columnar(name, opened.schema, lambda _: opened)
+    found = Columnar(name, opened.schema, lambda _: opened)
+    found.is_live = is_live
+    return found
 
 
 def of_arrow_file(file: Any, name: str) -> Columnar:
     """Return the reader of Arrow's file format, also called Feather, by a path or an open file."""
-    with _opening(name, "an Arrow file"):
+    with explained(f"{name} is truncated or not an Arrow file"):
         opened = ipc.open_file(pa.memory_map(file) if isinstance(file, str) else file)
     return Columnar(name, opened.schema, lambda _: map(opened.get_batch, range(opened.num_record_batches)))
 
@@ -84,11 +82,3 @@ def of_arrow_file(file: Any, name: str) -> Columnar:
 def of_table(table: Any, name: str) -> Columnar:
     """Return the reader of an Arrow table in memory."""
     return Columnar(name, table.schema, lambda columns: table.select(columns).to_batches(ROWS), table.num_rows)
-
-
-@contextmanager
-def _opening(name: str, what: str) -> Iterator[None]:
-    try:
-        yield
-    except _DAMAGE as error:
-        raise DataError(f"{name} is truncated or not {what}: {first_line(error)}") from error

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import Batch, DataError, Remedy, first_line, row_places
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, explained, row_places
 from batch2online.app.inputs.columnar import ROWS, Columnar
 from batch2online.app.inputs.values import column_of, settled_type
 
@@ -24,7 +23,7 @@ def is_database(start: bytes) -> bool:
 
 def open_query(path: str | None, name: str, start: bytes, query: str | None) -> SqliteRows | Columnar:
     """Return the reader of the rows of a query of a database; without one, DuckDB reads what the query names."""
-    with _query_errors(name):
+    with explained(f"{name}: the query failed", Remedy.QUERY, errors=(Exception,)):
         if start.startswith(_SQLITE):
             connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
             tables = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name"
@@ -32,16 +31,6 @@ def open_query(path: str | None, name: str, start: bytes, query: str | None) -> 
         connection = _duckdb(path)
         tables = "SELECT table_name FROM information_schema.tables ORDER BY table_name"
         return _duckdb_rows(connection, query or _no_query(connection, tables, name), name)
-
-
-@contextmanager
-def _query_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (DataError, ImportError, MemoryError):
-        raise
-    except Exception as error:  # of sqlite3 and duckdb
-        raise DataError(f"{name}: the query failed: {first_line(error)}", Remedy.QUERY) from error
 
 
 def _no_query(connection: Any, tables: str, name: str) -> str:
@@ -78,6 +67,8 @@ def _duckdb_rows(connection: Any, query: str, name: str) -> Columnar:
 class SqliteRows:
     """Reader of the rows of a SQLite query; the first rows determine the types of columns."""
 
+    is_live = False
+
     def __init__(self, connection: Any, query: str, name: str) -> None:
         self._name, self.notes = name, list[str]()
         self._cursor = connection.execute(query)
@@ -101,5 +92,5 @@ class SqliteRows:
             }
             yield Batch(pa.table(found), place)
             start += len(rows)
-            with _query_errors(self._name):
+            with explained(f"{self._name}: the query failed", Remedy.QUERY, errors=(sqlite3.Error,)):
                 rows = self._cursor.fetchmany(ROWS)

@@ -26,7 +26,7 @@ from batch2online.app.inputs.batch import (
     kind_of,
     mismatch,
 )
-from batch2online.app.inputs.blocks import Block, Blocks, ByteStream
+from batch2online.app.inputs.blocks import Block, Blocks, first_block
 from batch2online.app.inputs.layout import WHITESPACE, Layout
 from batch2online.frames.columns import ColumnType
 
@@ -43,20 +43,19 @@ class Delimited:
 
     Parameters
     ----------
-    stream : ByteStream
+    file : binary file
     name : str
         Name of the input in errors.
     layout : Layout
-    is_live : bool
-        Whether rows of the first block may be few.
     """
 
-    def __init__(self, stream: ByteStream, name: str, layout: Layout) -> None:
-        self._name, self._layout, self._is_live = name, layout, stream.is_live
+    def __init__(self, file: Any, name: str, layout: Layout) -> None:
+        self._name, self._layout = name, layout
         self.notes: list[str] = []
-        blocks = Blocks(stream, layout.encoding, _SEPARATORS if layout.sep is None else _quoting(layout.sep))
+        blocks = Blocks(file, name, layout, _SEPARATORS if layout.sep is None else _quoting(layout.sep))
+        self.is_live = blocks.is_live
         self._blocks = map(self._cleaned, iter(blocks))
-        first = first_block(self._blocks, name, layout.min_rows + layout.header)
+        first = first_block(self._blocks, name, (layout.min_rows if self.is_live else 1) + layout.header)
         self._separator = self._separator_of(first)
         blocks.separators = _quoting(self._separator)
         if self._separator == WHITESPACE:
@@ -71,11 +70,9 @@ class Delimited:
         content = block.content
         if self._layout.comment is not None:
             content = re.sub(rb"(?m)^[ \t]*" + re.escape(self._layout.comment.encode()) + rb"[^\n]*", b"", content)
+        block = replace(block, content=content)
         skipped = self._layout.skip_lines + 1 - block.first_line
-        if skipped > 0:
-            lines = content.splitlines(keepends=True)
-            content = b"".join([b"\n" * len(lines[:skipped]), *lines[skipped:]])
-        return replace(block, content=content)
+        return block.without_lines(skipped) if skipped > 0 else block
 
     def _separator_of(self, block: Block) -> str:
         """Return the separator: the given one, or the most frequent candidate in the first line."""
@@ -91,7 +88,8 @@ class Delimited:
 
     def _names_of(self, block: Block) -> tuple[list[str], Block]:
         """Return the names of the columns, and the block without them."""
-        first, *second = [self._cells(line, record) for line, record in islice(block.records(), 2)]
+        records = list(islice(block.records(), 2))
+        first, *second = [self._cells(line, record) for line, record in records]
         if not self._layout.header:
             return [str(j + 1) for j in range(len(first))], block
         if all(_is_number(cell) for cell in first):
@@ -100,10 +98,12 @@ class Delimited:
         if second and len(second[0]) == len(names) + 1:
             names.insert(0, "")
             self.notes.append("the first column has no name")
-        names, changed = _distinct(names)
+        unique = _distinct(names)
+        changed = [new for new, old in zip(unique, names, strict=True) if new != old]
         if changed:
             self.notes.append(f"duplicate column names are renamed: {', '.join(map(repr, changed[:5]))}")
-        return names, block.without_first_record()
+        line, header = records[0]
+        return unique, block.without_lines(line + header.count(b"\n") + 1 - block.first_line)
 
     def _cells(self, line: int, record: bytes) -> list[str]:
         separator = " " if self._separator == WHITESPACE else self._separator
@@ -247,7 +247,7 @@ class Delimited:
         if found := re.search(r"In CSV column #(\d+):", message):
             column, cell = self.names[int(found[1])], self._cells(line, record)[int(found[1])]
             expected = SINGULAR[kind_of(self.types[column])]
-            remedies = [Remedy.NA_VALUE, Remedy.EXCLUDE] + [Remedy.MORE_ROWS] * self._is_live
+            remedies = [Remedy.NA_VALUE, Remedy.EXCLUDE] + [Remedy.MORE_ROWS] * self.is_live
             return DataError(
                 f"{place}, column {column!r}: {cell!r} is not {expected}.", *remedies, about=(column, cell)
             )
@@ -256,19 +256,6 @@ class Delimited:
     def _encoding_error(self, line: int, record: bytes, error: UnicodeDecodeError) -> DataError:
         byte = f"byte {record[error.start]:#04x} at position {error.start + 1}"
         return DataError(f"{self._name}, line {line:,}: {byte} is not valid UTF-8.", Remedy.ENCODING)
-
-
-def first_block(blocks: Iterator[Block], name: str, min_lines: int) -> Block:
-    """Return the first block that is not blank; of a live input as many blocks as have ``min_lines`` lines."""
-    found = next((block for block in blocks if block.content.strip()), None)
-    if found is None:
-        raise DataError(f"{name} is empty.")
-    while len(list(islice(found.records(), min_lines))) < min_lines:
-        following = next(blocks, None)
-        if following is None:
-            break
-        found = found.joined(following)
-    return found
 
 
 def _quoting(separator: str) -> bytes:
@@ -301,21 +288,17 @@ def _is_inexact(column: Any) -> bool:
     return any(value is not None and abs(value) > _EXACT for value in bounds)
 
 
-def _distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return unique names, and those that were changed.
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return unique names.
 
     >>> _distinct(["a", "b", "a", "a"])
-    (['a', 'b', 'a (2)', 'a (3)'], ['a (2)', 'a (3)'])
+    ['a', 'b', 'a (2)', 'a (3)']
     """
     found: dict[str, None] = {}
-    known = set(names)
     for name in names:
-        free, count = name, 1
-        while free in found or (count > 1 and free in known):
-            count += 1
-            free = f"{name} ({count})"
-        found[free] = None
-    return list(found), [new for new, old in zip(found, names, strict=True) if new != old]
+        numbered = (f"{name} ({count})" for count in range(2, len(names) + 2))
+        found[next(free for free in chain([name], numbered) if free not in found)] = None
+    return list(found)
 
 
 def _in_arrow(content: bytes) -> Any:

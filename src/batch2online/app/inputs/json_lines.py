@@ -11,8 +11,7 @@ import orjson
 import pyarrow as pa
 
 from batch2online.app.inputs.batch import ARROW_TYPES, Batch, DataError, Remedy
-from batch2online.app.inputs.blocks import Block, Blocks, ByteStream
-from batch2online.app.inputs.delimited import first_block
+from batch2online.app.inputs.blocks import Block, Blocks, first_block
 from batch2online.app.inputs.layout import Layout
 from batch2online.app.inputs.values import column_of, settled_type
 
@@ -25,10 +24,11 @@ class JsonLines:
     A key that an object lacks is a missing value; a key that the first block lacks is ignored.
     """
 
-    def __init__(self, stream: ByteStream, name: str, layout: Layout) -> None:
+    def __init__(self, file: Any, name: str, layout: Layout) -> None:
         self._name, self._missing = name, frozenset(layout.na_values)
-        self._blocks = iter(Blocks(stream, layout.encoding, separators=None))
-        self._first = first_block(self._blocks, name, layout.min_rows)
+        blocks = Blocks(file, name, layout, separators=None)
+        self._blocks, self.is_live = iter(blocks), blocks.is_live
+        self._first = first_block(self._blocks, name, layout.min_rows if self.is_live else 1)
         if self._first.content.lstrip().startswith(b"["):
             message = f"{name} is a JSON array, but one object per line is expected: convert it with jq -c '.[]'."
             raise DataError(message, Remedy.FORMAT)
@@ -55,7 +55,7 @@ class JsonLines:
         try:
             rows = [orjson.loads(line) for line in block.content.splitlines() if line and not line.isspace()]
         except orjson.JSONDecodeError:
-            raise self._first_error(block) from None
+            rows = [None]
         if set(map(type, rows)) - {dict}:
             raise self._first_error(block)
         if self._missing:
@@ -67,25 +67,17 @@ class JsonLines:
 
     def _first_error(self, block: Block) -> DataError:
         """Return the error of the first line that is not a JSON object."""
-        return next(
-            DataError(f"{self._name}, line {number:,}{error}")
-            for number, line in block.records()
-            if (error := _line_error(line))
-        )
+        for line, record in block.records():
+            try:
+                row = orjson.loads(record)
+            except orjson.JSONDecodeError as error:
+                return DataError(f"{self._name}, line {line:,} is not valid JSON: {error.msg}.")
+            if not isinstance(row, dict):
+                break
+        return DataError(f"{self._name}, line {line:,} is not a JSON object.")
 
     def _place(self, block: Block, row: int) -> str:
         return f"{self._name}, line {block.line_of(row):,}"
-
-
-def _line_error(line: bytes) -> str:
-    """Return why a line is not a JSON object; an empty string if it is one."""
-    try:
-        row = orjson.loads(line.decode())
-    except UnicodeDecodeError as error:
-        return f": byte {line[error.start]:#04x} is not valid UTF-8."
-    except orjson.JSONDecodeError as error:
-        return f" is not valid JSON: {error.msg}."
-    return "" if isinstance(row, dict) else " is not a JSON object."
 
 
 def _as_strings(values: Iterable[Any]) -> Any:

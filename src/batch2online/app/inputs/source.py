@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import lzma
 import os
@@ -11,17 +9,16 @@ import re
 import stat
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from glob import escape, glob, has_magic
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import Batch, DataError, Remedy, kind_of, mismatch
-from batch2online.app.inputs.blocks import ByteStream, read_errors
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, explained, kind_of, mismatch
 from batch2online.app.inputs.columnar import of_arrow_file, of_arrow_stream, of_parquet, of_table
 from batch2online.app.inputs.database import is_database, open_query
 from batch2online.app.inputs.delimited import Delimited
@@ -29,14 +26,7 @@ from batch2online.app.inputs.json_lines import JsonLines
 from batch2online.app.inputs.layout import Layout
 from batch2online.frames.columns import ColumnType
 
-_PACKED: dict[bytes, Callable[[Any], Any]] = {
-    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": lambda raw: pa.CompressedInputStream(raw, "zstd"),
-}
-"""How files are uncompressed, by their first bytes."""
-
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _PACKED_SUFFIX = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _ZIP, _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PK\x03\x04", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _SUFFIXES = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
@@ -50,6 +40,7 @@ class Reader(Protocol):
 
     types: dict[str, Any]
     notes: list[str]
+    is_live: bool
 
     def batches(self, columns: Sequence[str], verbatim: Sequence[str] = ()) -> Iterator[Batch]:
         """Iterate over the rows of these columns; ``verbatim`` columns of text are strings."""
@@ -63,7 +54,6 @@ class OpenFile:
     reader: Reader
     raw: Any = None
     size: int | None = None
-    is_live: bool = False
 
     def progress(self, n_read: int) -> float | None:
         """Return the fraction read so far, of which ``n_read`` are the rows."""
@@ -109,10 +99,9 @@ class Source:
         self._folders = {name: values for name, values in (folders or {}).items() if name not in first.reader.types}
         self.types = first.reader.types | {name: values.type for name, values in self._folders.items()}
         self.kinds = {name: kind_of(dtype) for name, dtype in self.types.items()}
-        self.is_live, self.n_read = first.is_live, 0
+        self.is_live, self.n_read = first.reader.is_live, 0
         self._earlier_notes: list[str] = []
         self._index, self._start = 0, 0
-        self._sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
 
     @property
     def names(self) -> list[str]:
@@ -125,9 +114,7 @@ class Source:
     def progress(self) -> float | None:
         """Return the fraction read so far; None if the size is unknown."""
         fraction = self._file.progress(self.n_read - self._start)
-        if len(self._paths) == 1 or fraction is None:
-            return fraction
-        return (sum(self._sizes[: self._index]) + fraction * self._sizes[self._index]) / max(1, sum(self._sizes))
+        return None if fraction is None else (self._index + fraction) / len(self._paths)
 
     def close(self) -> None:
         """Close the current file."""
@@ -253,29 +240,24 @@ def _open(path: str, layout: Layout) -> OpenFile:
         raise
 
 
-def _raw(path: str) -> IO[bytes]:
+def _raw(path: str) -> Any:
     if path == "-":
         return sys.stdin.buffer
     if "://" in path:
         return _remote(path)
-    try:
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder: give its files, such as '{path.rstrip('/')}/*.csv'.")
+    with explained(f"{path} cannot be read"):
         return open(path, "rb")
-    except IsADirectoryError:
-        raise DataError(f"{path} is a folder: give its files, such as '{path.rstrip('/')}/*.csv'.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _remote(path: str) -> IO[bytes]:
+def _remote(path: str) -> Any:
     try:
         import fsspec
     except ImportError as error:
         raise DataError(f"{path} needs the package fsspec: pip install 'batch2online[remote]'.") from error
-    try:
-        return cast("IO[bytes]", io.BufferedReader(fsspec.open(path, "rb").open()))
-    except Exception as error:  # each file system has its own errors
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path} cannot be read: {reason.removesuffix('.')}.") from error
+    with explained(f"{path} cannot be read", errors=(Exception,)):  # each file system has its own errors
+        return io.BufferedReader(fsspec.open(path, "rb").open())
 
 
 def _recognised(path: str, raw: Any, layout: Layout) -> OpenFile:
@@ -295,7 +277,7 @@ def _recognised(path: str, raw: Any, layout: Layout) -> OpenFile:
         raise DataError(f"{name} cannot be followed: --follow needs an uncompressed text file.")
     size = None if layout.follow else _size(raw)
     if kind == "arrow" and start.startswith(_ARROW_STREAM):
-        return OpenFile(name, of_arrow_stream(file, name), raw, size, is_live=size is None)
+        return OpenFile(name, of_arrow_stream(file, name, is_live=size is None), raw, size)
     if kind in ("parquet", "arrow"):
         if path == "-" or is_packed:
             how = "from standard input" if path == "-" else "compressed"
@@ -304,18 +286,15 @@ def _recognised(path: str, raw: Any, layout: Layout) -> OpenFile:
             raw.close()  # Arrow's own threads read the file
         opener = of_parquet if kind == "parquet" else of_arrow_file
         return OpenFile(name, opener(path if is_local else file, name), None if is_local else raw)
-    stream = ByteStream(file, name, layout)
-    layout = replace(layout, min_rows=layout.min_rows if stream.is_live else 1)
     if kind == "tsv" and layout.sep is None:
         layout = replace(layout, sep="\t")
-    reader: Reader = (JsonLines if kind == "jsonl" else Delimited)(stream, name, layout)
-    return OpenFile(name, reader, raw, size, stream.is_live)
+    return OpenFile(name, (JsonLines if kind == "jsonl" else Delimited)(file, name, layout), raw, size)
 
 
 def _peek(file: Any, name: str) -> bytes:
     """Return the first bytes without consuming them."""
-    with read_errors(file, name):
-        return cast("io.BufferedReader", file).peek(16)[:4096]
+    with explained(f"{name} cannot be read"):
+        return bytes(file.peek(16)[:4096])
 
 
 def _size(raw: Any) -> int | None:
@@ -331,13 +310,17 @@ def _unpacked(raw: Any, name: str, start: bytes, path: str) -> Any:
     """Return the file that a compressed one contains, or the file itself."""
     if start.startswith(_ZIP) and path != "-":
         return _unzipped(raw, name)
-    opener = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), None)
-    return raw if opener is None else io.BufferedReader(opener(raw))
+    packing = next((packing for magic, packing in _PACKED.items() if start.startswith(magic)), None)
+    if packing is None:
+        return raw
+    return io.BufferedReader(lzma.LZMAFile(raw) if packing == "xz" else pa.CompressedInputStream(raw, packing))
 
 
 def _unzipped(raw: Any, name: str) -> Any:
     """Return the only file of a zip archive; a workbook is a zip archive too."""
-    try:
+    with explained(
+        f"{name} is a damaged archive", errors=(zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError)
+    ):
         archive = zipfile.ZipFile(raw)
         members = [member for member in archive.namelist() if not member.endswith("/")]
         if any(member.startswith("xl/") for member in members):
@@ -345,8 +328,6 @@ def _unzipped(raw: Any, name: str) -> Any:
         if len(members) != 1:
             raise DataError(f"{name} is an archive of {len(members)} files: extract it and give one of them.")
         return io.BufferedReader(archive.open(members[0]))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
-        raise DataError(f"{name} is a damaged archive: {str(error).removesuffix('.')}.") from error
 
 
 def _format_of(start: bytes, path: str) -> str:
