@@ -19,9 +19,6 @@ from batch2online.numerics.memory import check_available
 _WIDE = 256
 """Number of parameters of several classes up to which Hessians are formed."""
 
-_DAMPING = 1e-8
-"""Least curvature along a column of a class, as a share of its sum of squares: a rare level may have none."""
-
 
 class Point(NamedTuple):
     """Parameters (K, p), the objective there, and its gradient (K, p) but for the absolute values."""
@@ -96,7 +93,7 @@ class Objective:
             curves = self.loss.local(predictors(design, theta), rows.y[piece], self.scale)[2]
             _add_grams(blocks, design, rows.weights[piece] * curves.T)
         diagonal = np.einsum("kpp->kp", blocks)
-        diagonal += self.ridge + _DAMPING * (np.square(rows.design.T) @ rows.weights)
+        diagonal += self.ridge
         return blocks
 
     def within(self, theta: FloatArray) -> FloatArray:
@@ -232,11 +229,10 @@ class _QuasiNewton:
     """Steps of L-BFGS next to the inverse of a Hessian, or of its blocks where it is not formed."""
 
     def __init__(self, objective: Objective, theta: FloatArray) -> None:
-        self._within = objective.within
-        self.inverses = inverses(objective.blocks(theta)) if objective.is_wide else None
-        self._inverses = (
-            inverses(_unshared(objective.hessian(theta), *theta.shape)) if self.inverses is None else self.inverses
-        )
+        self._within, is_wide = objective.within, objective.is_wide
+        blocks = objective.blocks(theta) if is_wide else _unshared(objective.hessian(theta), *theta.shape)
+        self._inverses = inverses(blocks)
+        self.inverses = self._inverses if is_wide else None
 
     def __call__(self, at: Point, moves: list[_Move]) -> FloatArray:
         """Return the step from a point, by the two-loop recursion."""
