@@ -292,8 +292,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if self.__sklearn_is_fitted__():
             self._check_target_shape(y, targets)
         else:
-            stream = self._new_stream(targets.shape[1]).with_flat_targets(y is not None and y.ndim == 1)
-            self._stream = self._begun(self._with_drift(stream))
+            shape, is_flat = (self.n_features_in_, targets.shape[1]), y is not None and y.ndim == 1
+            self._stream = self._begun(self._stream_to_begin(shape, is_flat, self.random_state))
         self._stream.check_rows_fit(X.shape[0])
         problem = None
         for change in (of_rows, of_targets):
@@ -405,18 +405,19 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         n_targets, drop_first = targets.shape[1], bool(getattr(self, "fit_intercept", False))
         columns = self._shard_columns or TableColumns.new(schema, drop_first, n_targets)
-        return self._table_stream(columns, n_targets, y is not None and y.ndim == 1, self.random_state, columns.width)
+        shape, is_flat = (columns.width, n_targets), y is not None and y.ndim == 1
+        return self._begun(self._stream_to_begin(shape, is_flat, self.random_state, columns))
 
-    def _table_stream(self, columns: Any, n_targets: int, is_flat: bool, seed: Any, width: int) -> Stream:
-        """Return a stream without rows of so many features; ``columns`` are those of a table, if it is one."""
+    def _stream_to_begin(self, shape: tuple[int, int], is_flat: bool, seed: Any, columns: Any = None) -> Stream:
+        """Return a stream that is to begin, for rows and targets of this shape; ``columns`` are those of a table."""
         maker = self._unfitted_copy()
         maker.random_state = seed
         is_first = columns is not None and not columns.preparation.known_rows  # no row is learned with its features
-        maker.n_features_in_ = max(width, getattr(self, "n_components", 0) if is_first else 0)
-        stream = maker._new_stream(n_targets).with_flat_targets(is_flat)
+        maker.n_features_in_ = max(shape[0], getattr(self, "n_components", 0) if is_first else 0)
+        stream = maker._new_stream(shape[1]).with_flat_targets(is_flat)
         if columns is not None and stream.engine.rows_on_disk:
             raise ValueError('columns="auto" needs history="memory" or "coreset": features may change at first.')
-        return replace(maker._begun(maker._with_drift(stream)), columns=columns)
+        return replace(maker._with_drift(stream), columns=columns)
 
     def _after_table(self, rows: PreparedRows, is_last: bool = False) -> Stream:
         """Return the stream after rows of a table; all rows are learned again if the features change."""
@@ -428,7 +429,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             points = columns.features(batch[0], schema)
             return replace(old.append([(points, *batch[1:])], rows.problem), columns=columns)
         codes, targets, weights = (np.concatenate(pair) for pair in zip(old.columns.first, batch, strict=True))
-        new = self._table_stream(columns, old.n_targets, old.flat_targets, old.engine.seed, columns.width)
+        shape = columns.width, old.n_targets
+        new = self._begun(self._stream_to_begin(shape, old.flat_targets, old.engine.seed, columns))
         new = replace(new, lock=old.lock, log=None if old.log is None else ())
         new = new.append([(columns.features(codes, schema), targets, weights)], rows.problem or old.problem)
         if old.log is None:
@@ -638,8 +640,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if window is not None:
             return stream.with_window(int(window), CHECKS_PER_WINDOW_MOMENTS if refit_cost == "moments" else None)
         if half_life == "auto":
-            return replace(stream, engine=HalfLifeSelection.of(stream.engine, HALF_LIVES[refit_cost])).begun()
-        return stream.begun()
+            return replace(stream, engine=HalfLifeSelection.of(stream.engine, HALF_LIVES[refit_cost]))
+        return stream
 
     # -- single rows -----------------------------------------------------------------------------------------
 
@@ -796,12 +798,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         engine, read = self.__dict__.get("_stream"), self.__dict__.get("_reader")
         if engine is None or read is None or engine.plan is not None:
             return
-        state = engine.current
-        plan = self._new_plan(state) if state.has_model and state.ordered else None
+        plan = self._new_plan(engine) if engine.ordered and engine.has_model else None
         if plan is not None:
             vars(engine)["plan"] = read.values, plan
 
-    def _new_plan(self, state: Any) -> LinearPlan | None:
+    def _new_plan(self, stream: Stream) -> LinearPlan | None:
         """Return the linear predictor of the current model in Python numbers; None if it is another kind of model."""
         return None
 
@@ -873,12 +874,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError(f"Shards share a seed: random_state must be an integer, got {self.random_state!r}.")
         return int(self.random_state)
 
-    def _begun(self, engine: Stream) -> Stream:
-        """Return a stream without rows as it is, or as that of a shard."""
+    def _begun(self, stream: Stream) -> Stream:
+        """Return a stream before the first row, an ordinary one or that of a shard."""
         if self._origin is None:
-            return engine
-        engine.check_all_rows_count("A shard")
-        return engine.unordered() if engine.sketch.pilot == "none" else engine
+            return stream.begun()
+        stream.check_all_rows_count("A shard")
+        return stream.begun().unordered() if stream.sketch.pilot == "none" else stream.begun()
 
     # -- fitted attributes -----------------------------------------------------------------------------------
 
@@ -946,9 +947,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         stream = self._check_fitted()
 
         def verdict() -> OrderVerdict:
-            monitor = stream.view().state.observer(OrderMonitor)
-            assert monitor is not None
-            return replace(monitor.verdict(), within=stream.engine.forgetting)
+            monitor: Any = stream.view().state.observer(OrderMonitor)
+            found: OrderVerdict = monitor.verdict()
+            return replace(found, within=stream.engine.forgetting)
 
         found: OrderVerdict = stream.cached("order", verdict)
         return found
@@ -1102,13 +1103,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _assembled(cls, state: dict[str, Any]) -> Self:
         check_state(state, cls)
         estimator, stream = cls(**state["params"]), state["stream"]
-        (width, n_targets), columns, timings = stream["shape"], stream["columns"], timings_from(state.get("timings"))
-        estimator.n_features_in_ = width if columns is None else len(columns.schema.columns)
+        columns, timings = stream["columns"], timings_from(state.get("timings"))
+        estimator.n_features_in_ = stream["shape"][0] if columns is None else len(columns.schema.columns)
         if state["columns"] is not None:
             estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
         estimator._prepare_restoring(state)
-        new = estimator._table_stream(columns, n_targets, stream["flat_targets"], stream["seed"], width)
-        restored = new.restored(stream)
+        settings = stream["shape"], stream["flat_targets"], stream["seed"], columns
+        restored = estimator._stream_to_begin(*settings).restored(stream)
         estimator._stream = replace(restored, state=replace(restored.state, timings=timings))
         if (largest := estimator._largest) < LARGEST:
             held = estimator._stream.held_rows()

@@ -175,8 +175,9 @@ class CoresetBuilder(ABC):
         positive = weight > 0
         if not positive.all():
             points, values, weight = points[positive], values[positive], weight[positive]
-        stream = stream or Stream.new(None, self, None, points.shape[1], values.shape[1])
-        stream = stream.with_flat_targets(targets is not None and np.ndim(targets) == 1)
+        if stream is None:
+            is_flat = targets is not None and np.ndim(targets) == 1
+            stream = self._new_stream(points.shape[1], values.shape[1], is_flat).begun()
         self._stream = stream.append([(points, values, weight)])
         return self
 
@@ -192,8 +193,9 @@ class CoresetBuilder(ABC):
         for name, value in self.settings().items():
             check_same(name, value, theirs.get(name))
         if other._stream is not None:
-            own = self._stream or Stream.new(None, self, None, other._stream.width, other._stream.n_targets)
-            stream = own.merge(other._stream).with_flat_targets(other._stream.flat_targets)
+            known = other._stream
+            own = self._stream or self._new_stream(known.width, known.n_targets, known.flat_targets).begun()
+            stream = own.merge(known)
             stream.tidy()
             self._stream = stream
         return self
@@ -232,6 +234,10 @@ class CoresetBuilder(ABC):
 
     _history_parameter = "keep_history=True"
 
+    def _new_stream(self, width: int, n_targets: int, is_flat: bool) -> Stream:
+        """Return a stream that is to begin, of rows without a model."""
+        return Stream.new(None, self, None, width, n_targets).with_flat_targets(is_flat)
+
     def _started(self) -> Stream:
         """Return the stream of all rows added."""
         if self._stream is None:
@@ -251,8 +257,8 @@ class CoresetBuilder(ABC):
         builder = object.__new__(cls)
         vars(builder).update({name: value for name, value in fields.items() if name != "stream"})
         if (content := fields["stream"]) is not None:
-            stream = Stream.new(None, builder, None, *content["shape"]).with_flat_targets(content["flat_targets"])
-            builder._stream = stream.restored(content)
+            width, n_targets = content["shape"]
+            builder._stream = builder._new_stream(width, n_targets, content["flat_targets"]).restored(content)
         return builder
 
 

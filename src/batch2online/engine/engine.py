@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -74,6 +74,9 @@ class Engine:
     rows_on_disk: bool = False
     ordered: bool = True
     observers: tuple[Any, ...] = ()
+
+    n_states: ClassVar[int] = 1
+    """States of a stream: one, or one of each half-life."""
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -203,6 +203,11 @@ class HalfLifeSelection(Engine):
         return cls(**known | {"observers": (Record(RECENT), *engine.observers[1:])}, candidates=candidates)
 
     @property
+    def n_states(self) -> int:  # type: ignore[override]
+        """States of a stream: one of each half-life, and one without."""
+        return 1 + len(self.candidates)
+
+    @property
     def forgetting(self) -> str:
         """How old rows are forgotten, in words."""
         return "a half-life"

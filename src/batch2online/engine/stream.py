@@ -47,7 +47,7 @@ class Stream:
     engine : Engine
         The settings; no file holds them.
     state : State
-        What was learned from the rows up to the end of the last segment.
+        What was learned from the rows up to the end of the last segment; None of a stream that is to begin.
     buffer : RowBuffer
         Rows since then.
     buffer_id : int
@@ -63,7 +63,7 @@ class Stream:
     """
 
     engine: Engine
-    state: State
+    state: Any
     buffer: RowBuffer
     buffer_id: int = 0
     room: int = 0
@@ -80,7 +80,7 @@ class Stream:
 
     @classmethod
     def new(cls, problem: Any, coreset: Any, policy: Policy | None, width: int, n_targets: int) -> Stream:
-        """Return a stream before the first row.
+        """Return a stream that is to begin: its settings, see :meth:`begun`.
 
         Parameters
         ----------
@@ -115,14 +115,15 @@ class Stream:
             ordered=problem is not None,
             observers=observers,
         )
-        return cls(engine, engine.new(), RowBuffer(*shape, sketch.settings.block), coreset.first_id)
+        return cls(engine, None, RowBuffer(*shape, sketch.settings.block), coreset.first_id)
 
     # -- what was learned so far ----------------------------------------------------------------------
 
     @property
     def current(self) -> State:
         """What was learned up to the last cut; of rows without order, with a model fitted now."""
-        return self.state if self.ordered else self.whole().state
+        state: State = self.state if self.ordered else self.whole().state
+        return state
 
     @property
     def problem(self) -> Any:
@@ -132,7 +133,7 @@ class Stream:
     @property
     def sketch(self) -> Any:
         """The sketch of the rows up to the last cut."""
-        return self.state.sketch
+        return self.engine.empty if self.state is None else self.state.sketch
 
     @property
     def history(self) -> Any:
@@ -162,7 +163,7 @@ class Stream:
     @property
     def n_seen(self) -> int:
         """Rows learned, and rows buffered."""
-        return self.state.n_learned + len(self.buffer)
+        return int(self.state.n_learned) + len(self.buffer)
 
     @property
     def next_id(self) -> int:
@@ -184,28 +185,23 @@ class Stream:
         return replace(self, engine=replace(self.engine, **changes))
 
     def begun(self) -> Stream:
-        """Return the stream before the first row, of the settings that it has now."""
-        return replace(self, state=self.engine.new(), room=0)
+        """Return the stream before the first row."""
+        return replace(self, state=self.engine.new())
 
     def with_window(self, rows: int, checks: int | None) -> Stream:
-        """Return a new stream with a window of so many rows, which are checked so often at least."""
+        """Return a stream that is to begin with a window of so many rows, which are checked so often at least."""
         checks = checks or self.engine.checks_per_window
         observers = (Record(max(FEWEST_RECENT, min(RECENT, rows))), *self.engine.observers[1:])
         place = partial(History, self.sketch.settings.block, self.width, self.n_targets)
-        new = self.with_engine(window=rows, checks_per_window=checks, observers=observers, new_history=place)
-        return new.begun()
+        return self.with_engine(window=rows, checks_per_window=checks, observers=observers, new_history=place)
 
     def with_history(self, history: Any) -> Stream:
         """Return the stream with its rows in another place."""
         return replace(self, state=self.state.with_history(history))
 
     def with_flat_targets(self, flat: bool) -> Stream:
-        """Return a new stream of targets that come as (n,), or as (n, n_targets)."""
-        new = self.with_engine(empty=with_settings(self.engine.empty, flat_targets=flat))
-        return replace(
-            new,
-            state=self.state.each(lambda state: replace(state, sketch=with_settings(state.sketch, flat_targets=flat))),
-        )
+        """Return a stream that is to begin, of targets that come as (n,), or as (n, n_targets)."""
+        return self.with_engine(empty=with_settings(self.engine.empty, flat_targets=flat))
 
     def at(self, state: State, start: int | None = None) -> Stream:
         """Return the stream in another state, with nothing buffered."""
@@ -313,8 +309,8 @@ class Stream:
 
     def check_all_rows_count(self, what: str) -> None:
         """Raise if the stream has a window, or if its half-life is selected automatically."""
-        if self.engine.window is not None or self.state.others:
-            kind = 'half_life="auto"' if self.state.others else "a window"
+        if self.engine.window is not None or self.engine.n_states > 1:
+            kind = "a window" if self.engine.window is not None else 'half_life="auto"'
             raise ValueError(f"{what} is for estimators of all rows or of one half-life, not for {kind}.")
 
     def compact(self) -> Stream:
@@ -437,12 +433,13 @@ class Stream:
         }
 
     def restored(self, content: dict[str, Any]) -> Stream:
-        """Return this new stream in the state that a file holds; ValueError if it was learned with other settings."""
+        """Return this stream, which is to begin, in the state of a file; ValueError if that has other settings."""
         state, buffer, engine = content["state"], content["buffer"], self.engine
         for each in (state, *state.others):
             check_mergeable(engine.empty, each.sketch)
             require(type(each.sketch) is type(engine.empty), f"sketch: found a {type(each.sketch).__name__}")
-        require(len(state.others) == len(self.state.others), f"others: found {len(state.others)} half-lives")
+        n = 1 + len(state.others)
+        require(n == engine.n_states, f"others: found {n} half-lives, expected {engine.n_states}")
         require((buffer.width, buffer.columns - buffer.width) == engine.shape, "buffer: found rows of another width")
         check_width([buffer.rows(0)], *engine.shape)
         kinds = [type(each) for each in state.observers]

@@ -278,9 +278,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         predictions = _predictions(engine, self._row_of(x)[None])[0]
         return float(predictions[0]) if engine.flat_targets else predictions
 
-    def _new_plan(self, state: Any) -> LinearPlan | None:
-        model = state.model
-        if type(model) is not LinearModel or len(model.intercepts) != 1 or not self._check_fitted().flat_targets:
+    def _new_plan(self, stream: Stream) -> LinearPlan | None:
+        model = stream.model
+        if type(model) is not LinearModel or len(model.intercepts) != 1 or not stream.flat_targets:
             return None
         return LinearPlan(model.coefficients[0].tolist(), float(model.intercepts[0]))
 

@@ -305,8 +305,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         first, second = plan.labels
         return {first: share, second: 1 - share} if plan.is_swapped else {first: 1 - share, second: share}
 
-    def _new_plan(self, state: Any) -> LinearPlan | None:
-        model, labels = state.model, state.problem.labels
+    def _new_plan(self, stream: Stream) -> LinearPlan | None:
+        model, labels = stream.model, stream.problem.labels
         if not len(model.classes) == len(labels) == 2:
             return None
         is_swapped = labels[model.classes[0]] != min(labels.values())
