@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -24,22 +25,35 @@ from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
-from batch2online.methods.any_estimator import defaults, fitted_models, input_support, serialization
+from batch2online.methods.any_estimator import defaults, input_support
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
-from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
 from batch2online.methods.any_estimator.row_losses import OfPrediction, loss_of
+from batch2online.methods.any_estimator.sensitivity import Sensitivity
+from batch2online.methods.any_estimator.stored_estimators import (
+    check_trusted,
+    parameter_of,
+    stored_model,
+    stored_parameter,
+)
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
+from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.memory import parsed_bytes
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch, Rows, check_width
+from batch2online.rows import Batch
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
+from batch2online.sketches.everything import Everything
+from batch2online.sketches.uniform import Uniform
+from batch2online.state import StreamState
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
+from batch2online.warm_up import Free
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
@@ -417,16 +431,14 @@ class BatchToOnline(Labelled):
             return rows
         return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
 
-    def _stored_answerer(self, answerer: Any) -> Any:
-        """Return the rows that a model was fitted on: a refit on them gives the same model."""
-        return rows_of(answerer) if isinstance(answerer, FittedEstimator) else answerer
-
     def _restored_answerer(self, stored: Any) -> Any:
+        super()._restored_answerer(stored)
         current = self._stream.current
-        if not isinstance(stored, Rows):
-            return super()._restored_answerer(stored)
-        check_width([stored], *current.shape)
-        return current.model if current.problem.same(current.model, stored) else current.problem.fitted_later(stored)
+        if isinstance(stored, FittedEstimator):
+            if current.has_model and stored.has_rows_of(current.model):
+                return current.model
+            current.problem.open(stored, None, may_fit=True)
+        return stored
 
     def _finish_fit(self, X: Any) -> None:
         """Add the labels of the rows, if the estimator is a clusterer that predicts."""
@@ -594,56 +606,70 @@ class BatchToOnline(Labelled):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
-        return serialization.is_same(own, others)
+        if isinstance(own, CoresetBuilder) and isinstance(others, CoresetBuilder):
+            return own._settings() == others._settings()
+        return own is others or (isinstance(own, Policy) and own == others) or is_same(own, others)
 
     def _can_be_stored(self, value: Any) -> bool:
         if isinstance(value, Policy):
             return super()._can_be_stored(value)
-        return not serialization.is_missing(serialization.quiet_spec_of(value))
+        return "missing" not in _stored_quietly(value)
 
     def _instead_of_durable(self, name: str) -> str:
         return f"Use save, and BatchToOnline.restore(path, {name}=...)."
 
     def _inner_settings(self) -> Any:
-        return serialization.quiet_spec_of(self.estimator)
+        return _stored_quietly(self.estimator)
 
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         is_same = state["params"].get("estimator") == self._inner_settings()
         return {"estimator": self.estimator} if is_same else {}
 
-    def _state(self) -> dict[str, Any]:
-        return serialization.with_rows_for_models(super()._state())
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the estimator, its current model and the rows that this was fitted on to one file, atomically.
 
-    def _fitted_state(self) -> dict[str, Any]:
+        :func:`batch2online.load` returns it. A warning says when the file lacks the model, since that has parts that no
+        file can hold: ``load(path, refit=True)`` then fits it again.
+        """
+        super().save(path)
         current = self._stream.current.model
-        is_nameable = current is not None and "class" in self._inner_settings()
-        return {"fitted": fitted_models.dumped(current.model) if is_nameable else None}
-
-    def _warn_of_missing(self, stored: dict[str, Any]) -> None:
-        """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
-        if self._stream.current.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
-            return
+        if current is None or "missing" in self._inner_settings() or stored_model(current.model) is not None:
+            return  # one of a function or of an own class is for ``restore`` anyway
         warnings.warn(
             f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
             "which has parts that no file can hold: load(path, refit=True) fits it again.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
+
+    def _state(self) -> dict[str, Any]:
+        state = super()._state()
+        stream: Stream = state["stream"]
+        problem = stream.problem
+        state |= {"labels": sorted(problem.labels.items(), key=itemgetter(0))}
+        if problem.encoding.schema is not None:
+            encoding = problem.encoding.within(stream.held_rows())
+            state |= {"schema": encoding.schema, "strings": encoding.strings}
+        state |= {"stream": stream.map(lambda each: replace(each, problem=None))}
+        return state | {"params": {name: _stored_parameter(value) for name, value in state["params"].items()}}
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
-        fitted_models.check_trusted(trusted)
-        may_fit = refit or "estimator" in given
-        params = {n: serialization.built(value, n) for n, value in state["params"].items() if n not in given}
+        check_trusted(trusted)
+        params = {
+            name: _restored_parameter(value, name) for name, value in state["params"].items() if name not in given
+        }
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator.stream
             problem = estimator._new_problem(stream.sketch.settings)
-            labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
+            labels, rows = estimator._checked_labels(state["labels"]), _checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._stream = serialization.with_restored_models(
-                stream, state.get("fitted"), trusted, may_fit, serialization.checked_orders(state.get("orders"), stream)
-            )
+            for each in stream.learner.states:
+                _check_scores(each)
+            for model in models_in(stream):
+                stream.problem.open(model, trusted, refit or "estimator" in given)
+            estimator._stream = stream
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -698,3 +724,75 @@ class BatchToOnline(Labelled):
         encoding.strings.add({hash_code(string): string for string in entry["strings"]})
         encoding.check(batch[0])
         return replace(super()._journalled_problem(batch, entry["labels"]), encoding=encoding)
+
+
+# -- parameters and states in files ------------------------------------------------------------------------------
+
+_CORESETS: dict[str, type[CoresetBuilder]] = {
+    each.__name__: each for each in (Clustering, Everything, Leverage, RidgeLeverage, Sensitivity, Uniform)
+}
+
+
+def _stored_parameter(value: Any) -> Any:
+    """Return what a file holds of a parameter, or that it must be passed again."""
+    is_plain = value is None or isinstance(value, bool | int | float | str | Policy)
+    if is_plain or (isinstance(value, CoresetBuilder) and not _has_own_score(value)):
+        return value
+    if value in _CORESETS.values():
+        return {"coreset": value.__name__}
+    if (text := stored_parameter(value)) is not None:
+        return {"parts": text}
+    return {"missing": f"{type(value).__name__} {getattr(value, '__name__', '')}".strip()}
+
+
+def _has_own_score(coreset: CoresetBuilder) -> bool:
+    """Return whether a part of a coreset is a function, which no file can hold."""
+    return any(callable(part) and not is_dataclass(part) for part in vars(coreset).values())
+
+
+def _stored_quietly(value: Any) -> Any:
+    """Return the same without warnings of parameters that are left out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _stored_parameter(value)
+
+
+def _restored_parameter(stored: Any, name: str) -> Any:
+    """Return the parameter of this name from what a file holds of it."""
+    match stored:
+        case None | bool() | int() | float() | str() | Policy() | CoresetBuilder():
+            return stored
+        case {"coreset": kind} if kind in _CORESETS:
+            return _CORESETS[kind]
+        case {"parts": str() as text}:
+            return parameter_of(text, name)
+        case {"missing": str() as found}:
+            raise CheckpointError(
+                f"{name} was {found}, which no file can hold: use BatchToOnline.restore(path, {name}=...)."
+            )
+    raise CheckpointError(f"{name} is no parameter.")
+
+
+def _checked_encoding(state: dict[str, Any]) -> Encoding:
+    """Return the encoding of the rows of a file, which must all be decodable."""
+    schema, strings, stream = state.get("schema"), state.get("strings"), state["stream"]
+    if schema is None:
+        return Encoding()
+    if not isinstance(schema, FrameSchema) or not isinstance(strings, StringTable):
+        raise CheckpointError(f"schema: found a {type(schema).__name__} with a {type(strings).__name__}")
+    if len(schema.columns) != stream.width:
+        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {stream.width}")
+    encoding = Encoding(schema, strings)
+    for rows in stream.held_rows():
+        encoding.check(rows.points)
+    return encoding
+
+
+def _check_scores(state: StreamState) -> None:
+    """Raise :class:`CheckpointError` unless the losses of a state out of a file are those of its problem."""
+    known, expected = state.warm_up, state.problem.warm_up()
+    is_table = state.problem.encoding.schema is not None and isinstance(known, Free)
+    if not (known is None or known.same_settings(expected) or is_table):
+        raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
+    if state.record is not None:
+        state.record.validate_for(state.problem, state.shape)

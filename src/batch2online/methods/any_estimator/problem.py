@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import joblib
 import numpy as np
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
+from batch2online.methods.any_estimator.model_checks import UnusableError
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
-from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss, ZeroOne
+from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne
 from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
-from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
+from batch2online.methods.any_estimator.stored_estimators import model_of, stored_model, stored_parameter
+from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, seeded, selected, subsample
 from batch2online.metrics import Metrics, classification_quality, regression_quality
 from batch2online.numerics.threads import one_openmp_thread
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
@@ -28,7 +32,9 @@ from batch2online.quality import Baseline, ClassBaseline, ClassScores
 from batch2online.record import Averages
 from batch2online.results import most_moved
 from batch2online.rows import Rows, all_ones
+from batch2online.schema import at_least, require, shape, storable
 from batch2online.sketches.base import Coreset, Snapshot
+from batch2online.storage.tree import CheckpointError
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
 
@@ -91,30 +97,32 @@ Scores = Callable[[IntArray], BoolArray]
 """Which of the rows with these ids were scored when they came."""
 
 
-@dataclass(frozen=True)
+@storable
+@dataclass(frozen=True, eq=False)
 class FittedEstimator:
-    """A model and the weighted rows it was fitted on, on which it can be fitted again.
+    """A model and the weighted rows that it was fitted to: a fit to them gives it again.
 
-    ``order`` is that in which its clusters were numbered anew, if they were.
+    ``order`` is that in which its clusters were numbered anew, if they were. In a file the model is plain data, see
+    :mod:`stored_estimators`; out of a file it is that data until :meth:`EstimatorProblem.open` has checked it.
     """
 
     model: Any
     rows: Rows
-    order: IntArray | None = None
-    last: LastLosses = field(default_factory=LastLosses, compare=False, repr=False)
+    order: Annotated[IntArray, shape("k"), at_least(0)] | None = None
 
+    def validate(self) -> None:
+        require(len(self.rows), "rows of a model: found none")
+        is_order = self.order is None or np.array_equal(np.sort(self.order), np.arange(len(self.order)))
+        require(is_order, "order: found one that is no order of clusters")
 
-class DeferredFit(FittedEstimator):
-    """A model out of a file that is fitted again on its rows when it is first used, by a call that learns."""
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        return {"model": stored_model(self.model), "rows": self.rows, "order": self.order}
 
-    _problem: EstimatorProblem
-
-    def __init__(self, problem: EstimatorProblem, rows: Rows, order: IntArray | None = None) -> None:
-        vars(self).update(_problem=problem, rows=rows, order=order, last=LastLosses())
-
-    @cached_property
-    def model(self) -> Any:
-        return self._problem.fit_on(self.rows, self.order).model
+    def has_rows_of(self, other: FittedEstimator) -> bool:
+        """Return whether both models were fitted to the same rows, with the same weights."""
+        mine, theirs = self.rows, other.rows
+        return np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights)
 
 
 @dataclass(frozen=True)
@@ -246,9 +254,34 @@ class EstimatorProblem(Problem):
         part: Coreset = data.cache[size]
         return part
 
-    def fitted_later(self, rows: Rows | None, order: IntArray | None = None) -> FittedEstimator | None:
-        """Return the model of these rows, fitted when it is first used; None is the model before the first refresh."""
-        return None if rows is None else DeferredFit(self, rows, order)
+    def open(self, fitted: FittedEstimator, trusted: Trusted, may_fit: bool) -> None:
+        """Make the model of the data that a file holds of it, or fit it again if that is allowed; only once."""
+        try:
+            model = model_of(fitted.model, trusted)
+            if not self._could_have_fitted(model, fitted.rows):
+                raise UnusableError("it is a model of another kind.")
+        except UnusableError as error:
+            if not may_fit:
+                raise CheckpointError(
+                    f"there is no fitted {type(self.estimator).__name__} to load: {error} Loading fits nothing by "
+                    "itself: load(path, refit=True) fits it again on the rows of the file, and "
+                    "BatchToOnline.restore(path, estimator=...) fits one of your own."
+                ) from error
+            model = self.fit_on(fitted.rows, fitted.order).model
+        vars(fitted)["model"] = model
+
+    def _could_have_fitted(self, model: Any, rows: Rows) -> bool:
+        """Return whether a model is the estimator, fitted; rows of a single class are fitted by a dummy."""
+        width = rows.points.shape[1]
+        if getattr(model, "n_features_in_", width) != width:
+            return False
+        if isinstance(model, DummyClassifier) and kind_of(self.estimator) == "classifier":
+            return bool(model.strategy == "most_frequent") and len(np.unique(rows.targets)) == 1
+        expected = seeded(self.estimator, self.seed)
+        if type(model) is not type(expected):
+            return False
+        known = stored_parameter(expected)  # boosters have attributes beside their parameters
+        return (known is not None and known == stored_parameter(model)) or is_same(clone(model, safe=False), expected)
 
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
@@ -288,7 +321,7 @@ class EstimatorProblem(Problem):
 
         ``scored`` selects the rows that were predicted before they were learned; None selects all.
         """
-        return self._cost_on(self._comparison_rows(data), model, scored)
+        return self._cost_on(self._comparison_rows(data), model, data, scored)
 
     def _comparison_rows(self, data: Snapshot) -> Coreset:
         """Return the rows on which models are compared."""
@@ -299,13 +332,18 @@ class EstimatorProblem(Problem):
         rows: Coreset = data.cache["comparison"]
         return rows
 
-    def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
+    def _cost_on(self, coreset: Coreset, model: FittedEstimator, data: Snapshot, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
-        return float(weights @ self._losses_on(coreset, model))
+        return float(weights @ self._losses_on(coreset, model, data))
 
-    def _losses_on(self, coreset: Coreset, model: FittedEstimator) -> FloatArray:
-        rows = _as_rows(coreset)
-        return model.last.of(rows, lambda: self._checked_losses(model, rows)) if len(rows) else np.empty(0)
+    def _losses_on(self, coreset: Coreset, model: FittedEstimator, data: Snapshot) -> FloatArray:
+        """Return the losses of rows, computed once a check: for the cost of both models, and for their difference."""
+        key = id(coreset), id(model)
+        if key not in data.cache:
+            found = self._checked_losses(model, _as_rows(coreset)) if len(coreset) else np.empty(0)
+            data.cache[key] = found, coreset, model  # as long as these are held, no id is used again
+        losses: FloatArray = data.cache[key][0]
+        return losses
 
     def _checked_losses(self, model: FittedEstimator, rows: Rows) -> FloatArray:
         losses = self.losses(model, rows.points, rows.targets)[0]
@@ -325,7 +363,7 @@ class EstimatorProblem(Problem):
         if sketch.pilot != "gradients":
             return sketch
         some = self._comparison_rows(data)
-        return sketch.with_model(model, some, self.gradient_norms(self._losses_on(some, model)))
+        return sketch.with_model(model, some, self.gradient_norms(self._losses_on(some, model, data)))
 
     def _sized(self, sketch: Any, data: Snapshot) -> Any:
         schema = self.encoding.schema
@@ -361,7 +399,7 @@ class EstimatorProblem(Problem):
         best = options[costs.index(min(costs))]
         if data.history is not None:
             return Hindsight(min(costs))
-        losses, certain = self._losses_on(coreset, best), certain_weight(data)
+        losses, certain = self._losses_on(coreset, best, data), certain_weight(data)
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
         return Hindsight(min(costs), sampling_error(weights, losses, certain=certain))
 
@@ -384,7 +422,7 @@ class EstimatorProblem(Problem):
 
     def _full_cost(self, model: FittedEstimator, data: Snapshot, coreset: Coreset, scored: Scores | None) -> float:
         if data.history is None:
-            return self._cost_on(coreset, model, scored)
+            return self._cost_on(coreset, model, data, scored)
         parts = data.history if scored is None else (rows[scored(rows.ids)] for rows in data.history)
         return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in parts if len(rows))
 
@@ -401,7 +439,7 @@ class EstimatorProblem(Problem):
     def difference(self, old: FittedEstimator, new: FittedEstimator, data: Snapshot) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the rows on which models are compared."""
         coreset = self._comparison_rows(data)
-        moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
+        moved = np.abs(self._losses_on(coreset, new, data) - self._losses_on(coreset, old, data))
         magnitude = float(np.average(moved, weights=coreset.weights))
         return {
             "magnitude": magnitude,
@@ -422,19 +460,17 @@ class EstimatorProblem(Problem):
         change = np.square(after - before).sum(axis=1)
         return {"prediction_change": math.sqrt(np.average(change, weights=some.weights))}
 
-    def same(self, old: FittedEstimator | Rows | None, new: FittedEstimator | Rows | None) -> bool:
-        """Whether two models hold the same; None is the model before the first refresh."""
-        if old is None or new is None:
-            return old is new
-        mine, theirs = rows_of(old), rows_of(new)
-        if np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights):
-            return True
-        if isinstance(old, Rows) or isinstance(new, Rows) or old.last.differ(new.last):
-            return False
-        try:
-            return bool(joblib.hash(old.model) == joblib.hash(new.model))
-        except (pickle.PicklingError, AttributeError, TypeError):  # it holds what cannot be compared
-            return False
+    def same(self, old: FittedEstimator, new: FittedEstimator) -> bool:
+        """Return whether two models were fitted to the same rows, or hold the same."""
+        return old.has_rows_of(new) or is_same(old.model, new.model)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two models or settings hold the same; False where that cannot be known."""
+    try:
+        return type(one) is type(other) and bool(joblib.hash(one) == joblib.hash(other))
+    except (pickle.PicklingError, AttributeError, TypeError):  # functions without a name have nothing to compare
+        return False
 
 
 def moved_importances(old: Any, new: Any) -> dict[str, Any]:
@@ -462,6 +498,17 @@ def renumbered(model: FittedEstimator, order: IntArray | None) -> FittedEstimato
     return replace(model, order=order)
 
 
-def rows_of(model: FittedEstimator | Rows | None) -> Any:
-    """Return the rows that a model was fitted on; None if there is no model."""
-    return model if model is None or isinstance(model, Rows) else model.rows
+def models_in(value: object, seen: set[int] | None = None) -> Iterator[FittedEstimator]:
+    """Search every part of a stream, so that none is left out when parts are added."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, FittedEstimator):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from models_in(item, seen)
+    elif type(value).__module__.startswith("batch2online.") and hasattr(value, "__dict__"):
+        for item in vars(value).values():
+            yield from models_in(item, seen)

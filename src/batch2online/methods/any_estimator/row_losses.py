@@ -10,7 +10,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from batch2online._types import FloatArray
 from batch2online.methods.linear_losses.losses import Huber, PredictorLoss, named, of_regression
 from batch2online.methods.linear_losses.problem import MeanUnderLoss
 from batch2online.quality import Baseline, ClassBaseline, MeanBaseline
-from batch2online.rows import Rows
 from batch2online.schema import storable
 from batch2online.warm_up import Free, LabelsSoFar, MeanSoFar, Scored, WarmUp
 
@@ -271,40 +269,3 @@ def loss_of(loss: str | tuple[str, float] | Callable[..., Any]) -> RowLoss:
     if not callable(loss):
         raise TypeError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
     return OwnLoss(loss)
-
-
-class LastLosses:
-    """Cache of the losses of one model on the rows where they were computed last, by a digest of the rows.
-
-    A check needs the losses of a coreset several times: for the cost of the old and of the new model, and for their
-    difference. Ids alone do not identify rows: an interrupted call may have given them to other rows. The cache is
-    neither copied nor stored; losses are computed again on the same rows, with the same result.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[bytes, FloatArray] | None = None
-
-    def of(self, rows: Rows, measured: Callable[[], FloatArray]) -> FloatArray:
-        """Return the losses of these rows, cached or computed now."""
-        last, key = self._last, _digest(rows)
-        if last is not None and last[0] == key:
-            return last[1]
-        losses = measured()
-        self._last = (key, losses)
-        return losses
-
-    def differ(self, other: LastLosses) -> bool:
-        """Whether two models were seen to have different losses on the same rows."""
-        if self._last is None or other._last is None or self._last[0] != other._last[0]:
-            return False
-        return not np.array_equal(self._last[1], other._last[1])
-
-    def __getstate__(self) -> dict[str, None]:
-        return {"_last": None}
-
-
-def _digest(rows: Rows) -> bytes:
-    digest = blake2b(digest_size=16)
-    for part in (rows.ids, rows.points, rows.targets):
-        digest.update(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
-    return digest.digest()
