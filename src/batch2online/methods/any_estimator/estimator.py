@@ -23,13 +23,13 @@ from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
+from batch2online.homes import import_all
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
-from batch2online.methods.any_estimator.row_losses import OfPrediction, loss_of
-from batch2online.methods.any_estimator.sensitivity import Sensitivity
+from batch2online.methods.any_estimator.row_losses import loss_of
 from batch2online.methods.any_estimator.stored_estimators import (
     check_trusted,
     parameter_of,
@@ -37,17 +37,15 @@ from batch2online.methods.any_estimator.stored_estimators import (
     stored_parameter,
 )
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
-from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.least_squares.sketch import Leverage
-from batch2online.methods.low_rank.sketch import RidgeLeverage
+from batch2online.methods.losses import PredictorLoss
 from batch2online.numerics.memory import parsed_bytes
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
 from batch2online.rows import Batch
+from batch2online.schema import classes
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
-from batch2online.sketches.everything import Everything
-from batch2online.sketches.uniform import Uniform
 from batch2online.state import StreamState
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
@@ -326,7 +324,11 @@ class BatchToOnline(Labelled):
         is_free = defaults.kind_of(self.estimator) in ("function", "estimator") and not self.__sklearn_is_fitted__()
         y, change = (self._flattened(y), None) if is_free else super()._prepared_targets(y)
         if y is not None and (loss := self._loss_with_domain) is not None:
-            loss.check(check_targets(y, len(y))[:, 0] if np.ndim(y) == 1 else y)
+            if np.ndim(y) != 1:
+                raise ValueError(
+                    f"The {type(loss).__name__} loss is of one target, got targets of shape {np.shape(y)}."
+                )
+            loss.check(check_targets(y, len(y))[:, 0])
         return y, change
 
     @property
@@ -334,11 +336,11 @@ class BatchToOnline(Labelled):
         return self._loss_with_domain is None
 
     @property
-    def _loss_with_domain(self) -> OfPrediction | None:
+    def _loss_with_domain(self) -> PredictorLoss | None:
         """The loss, if it is not made for all targets; before the stream begins, that of the parameters."""
         given = None if self.loss is None else loss_of(self.loss)
         loss = self._stream.problem.loss if self.__sklearn_is_fitted__() else given
-        return loss if isinstance(loss, OfPrediction) else None
+        return loss if isinstance(loss, PredictorLoss) else None
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -613,7 +615,7 @@ class BatchToOnline(Labelled):
     def _can_be_stored(self, value: Any) -> bool:
         if isinstance(value, Policy):
             return super()._can_be_stored(value)
-        return "missing" not in _stored_quietly(value)
+        return not _is_missing(_stored_quietly(value))
 
     def _instead_of_durable(self, name: str) -> str:
         return f"Use save, and BatchToOnline.restore(path, {name}=...)."
@@ -633,7 +635,7 @@ class BatchToOnline(Labelled):
         """
         super().save(path)
         current = self._stream.current.model
-        if current is None or "missing" in self._inner_settings() or stored_model(current.model) is not None:
+        if current is None or _is_missing(self._inner_settings()) or stored_model(current.model) is not None:
             return  # one of a function or of an own class is for ``restore`` anyway
         warnings.warn(
             f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
@@ -667,8 +669,10 @@ class BatchToOnline(Labelled):
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
             for each in stream.learner.states:
                 _check_scores(each)
+            own = state["params"].get("estimator")
+            is_own = "estimator" not in given or (not _is_missing(own) and own == estimator._inner_settings())
             for model in models_in(stream):
-                stream.problem.open(model, trusted, refit or "estimator" in given)
+                stream.problem.open(model, trusted, refit or "estimator" in given, is_own)
             estimator._stream = stream
         except CheckpointError:
             raise
@@ -728,17 +732,13 @@ class BatchToOnline(Labelled):
 
 # -- parameters and states in files ------------------------------------------------------------------------------
 
-_CORESETS: dict[str, type[CoresetBuilder]] = {
-    each.__name__: each for each in (Clustering, Everything, Leverage, RidgeLeverage, Sensitivity, Uniform)
-}
-
 
 def _stored_parameter(value: Any) -> Any:
     """Return what a file holds of a parameter, or that it must be passed again."""
     is_plain = value is None or isinstance(value, bool | int | float | str | Policy)
     if is_plain or (isinstance(value, CoresetBuilder) and not _has_own_score(value)):
         return value
-    if value in _CORESETS.values():
+    if isinstance(value, type) and issubclass(value, CoresetBuilder) and classes.get(value.__name__) is value:
         return {"coreset": value.__name__}
     if (text := stored_parameter(value)) is not None:
         return {"parts": text}
@@ -757,13 +757,20 @@ def _stored_quietly(value: Any) -> Any:
         return _stored_parameter(value)
 
 
+def _is_missing(stored: Any) -> bool:
+    """Return whether a file holds no value of a parameter."""
+    return isinstance(stored, dict) and "missing" in stored
+
+
 def _restored_parameter(stored: Any, name: str) -> Any:
     """Return the parameter of this name from what a file holds of it."""
     match stored:
         case None | bool() | int() | float() | str() | Policy() | CoresetBuilder():
             return stored
-        case {"coreset": kind} if kind in _CORESETS:
-            return _CORESETS[kind]
+        case {"coreset": str() as kind}:
+            import_all()
+            if issubclass(classes.get(kind, object), CoresetBuilder):
+                return classes[kind]
         case {"parts": str() as text}:
             return parameter_of(text, name)
         case {"missing": str() as found}:
