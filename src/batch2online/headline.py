@@ -25,10 +25,9 @@ _FORMATS = {
 
 _FREQUENT, _MEAN, _SEEDS = "most frequent class", "mean so far", "k-means++ seeds"
 _BASELINES = {
-    "accuracy": _FREQUENT, "error rate": _FREQUENT, "log loss": "class shares", "RMSE": _MEAN, "MAE": _MEAN,
-    "mean loss": _MEAN, MEAN_DISTANCE: _SEEDS,
+    "accuracy": _FREQUENT, "error rate": _FREQUENT, "log loss": "class shares", MEAN_DISTANCE: _SEEDS,
 }  # fmt: skip
-"""What the baseline of each measure is."""
+"""What the baseline of a measure is, if not the mean so far."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
         quality=tuple(_shown(measure, scale, unit) for measure in quality.items()),
         verdict=verdict(model, quality, beside),
         beside=tuple(
-            (name, f"{_BASELINES[name]}: {_shown((name, value), scale, unit)[1]}")
+            (name, f"{baseline_of(name)}: {_shown((name, value), scale, unit)[1]}")
             for name, value in beside.items()
             if name in quality
         ),
@@ -265,7 +264,7 @@ def excess(error: float) -> str:
 
 def baseline_of(name: str) -> str:
     """Return what the baseline of a measure is."""
-    return _BASELINES[name]
+    return _BASELINES.get(name, _MEAN)
 
 
 def format_measure(name: str, value: float, scale: float = 1.0, unit: str = "") -> str:

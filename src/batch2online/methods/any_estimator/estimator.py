@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Self
 
@@ -23,17 +23,17 @@ from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
-from batch2online.homes import import_all
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support
 from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
 from batch2online.methods.any_estimator.row_losses import loss_of
-from batch2online.methods.any_estimator.stored_estimators import (
-    check_trusted,
+from batch2online.methods.any_estimator.stored_models import check_trusted, stored_model
+from batch2online.methods.any_estimator.stored_parameters import (
+    is_missing,
     parameter_of,
-    stored_model,
+    quietly_stored,
     stored_parameter,
 )
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
@@ -43,7 +43,6 @@ from batch2online.numerics.memory import parsed_bytes
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
 from batch2online.rows import Batch
-from batch2online.schema import classes
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.state import StreamState
@@ -615,13 +614,13 @@ class BatchToOnline(Labelled):
     def _can_be_stored(self, value: Any) -> bool:
         if isinstance(value, Policy):
             return super()._can_be_stored(value)
-        return not _is_missing(_stored_quietly(value))
+        return not is_missing(quietly_stored(value))
 
     def _instead_of_durable(self, name: str) -> str:
         return f"Use save, and BatchToOnline.restore(path, {name}=...)."
 
     def _inner_settings(self) -> Any:
-        return _stored_quietly(self.estimator)
+        return quietly_stored(self.estimator)
 
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         is_same = state["params"].get("estimator") == self._inner_settings()
@@ -635,7 +634,7 @@ class BatchToOnline(Labelled):
         """
         super().save(path)
         current = self._stream.current.model
-        if current is None or _is_missing(self._inner_settings()) or stored_model(current.model) is not None:
+        if current is None or is_missing(self._inner_settings()) or stored_model(current.model) is not None:
             return  # one of a function or of an own class is for ``restore`` anyway
         warnings.warn(
             f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
@@ -653,14 +652,12 @@ class BatchToOnline(Labelled):
             encoding = problem.encoding.within(stream.held_rows())
             state |= {"schema": encoding.schema, "strings": encoding.strings}
         state |= {"stream": stream.map(lambda each: replace(each, problem=None))}
-        return state | {"params": {name: _stored_parameter(value) for name, value in state["params"].items()}}
+        return state | {"params": {name: stored_parameter(value) for name, value in state["params"].items()}}
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
         check_trusted(trusted)
-        params = {
-            name: _restored_parameter(value, name) for name, value in state["params"].items() if name not in given
-        }
+        params = {name: parameter_of(value, name) for name, value in state["params"].items() if name not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator.stream
@@ -670,7 +667,7 @@ class BatchToOnline(Labelled):
             for each in stream.learner.states:
                 _check_scores(each)
             own = state["params"].get("estimator")
-            is_own = "estimator" not in given or (not _is_missing(own) and own == estimator._inner_settings())
+            is_own = "estimator" not in given or (not is_missing(own) and own == estimator._inner_settings())
             for model in models_in(stream):
                 stream.problem.open(model, trusted, refit or "estimator" in given, is_own)
             estimator._stream = stream
@@ -728,56 +725,6 @@ class BatchToOnline(Labelled):
         encoding.strings.add({hash_code(string): string for string in entry["strings"]})
         encoding.check(batch[0])
         return replace(super()._journalled_problem(batch, entry["labels"]), encoding=encoding)
-
-
-# -- parameters and states in files ------------------------------------------------------------------------------
-
-
-def _stored_parameter(value: Any) -> Any:
-    """Return what a file holds of a parameter, or that it must be passed again."""
-    is_plain = value is None or isinstance(value, bool | int | float | str | Policy)
-    if is_plain or (isinstance(value, CoresetBuilder) and not _has_own_score(value)):
-        return value
-    if isinstance(value, type) and issubclass(value, CoresetBuilder) and classes.get(value.__name__) is value:
-        return {"coreset": value.__name__}
-    if (text := stored_parameter(value)) is not None:
-        return {"parts": text}
-    return {"missing": f"{type(value).__name__} {getattr(value, '__name__', '')}".strip()}
-
-
-def _has_own_score(coreset: CoresetBuilder) -> bool:
-    """Return whether a part of a coreset is a function, which no file can hold."""
-    return any(callable(part) and not is_dataclass(part) for part in vars(coreset).values())
-
-
-def _stored_quietly(value: Any) -> Any:
-    """Return the same without warnings of parameters that are left out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _stored_parameter(value)
-
-
-def _is_missing(stored: Any) -> bool:
-    """Return whether a file holds no value of a parameter."""
-    return isinstance(stored, dict) and "missing" in stored
-
-
-def _restored_parameter(stored: Any, name: str) -> Any:
-    """Return the parameter of this name from what a file holds of it."""
-    match stored:
-        case None | bool() | int() | float() | str() | Policy() | CoresetBuilder():
-            return stored
-        case {"coreset": str() as kind}:
-            import_all()
-            if issubclass(classes.get(kind, object), CoresetBuilder):
-                return classes[kind]
-        case {"parts": str() as text}:
-            return parameter_of(text, name)
-        case {"missing": str() as found}:
-            raise CheckpointError(
-                f"{name} was {found}, which no file can hold: use BatchToOnline.restore(path, {name}=...)."
-            )
-    raise CheckpointError(f"{name} is no parameter.")
 
 
 def _checked_encoding(state: dict[str, Any]) -> Encoding:

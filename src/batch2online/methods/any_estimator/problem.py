@@ -23,7 +23,7 @@ from batch2online.methods.any_estimator.models import InputRows, Model, degrees_
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
 from batch2online.methods.any_estimator.row_losses import RowLoss, losses_of
 from batch2online.methods.any_estimator.sketch import rows_of
-from batch2online.methods.any_estimator.stored_estimators import model_of, stored_model
+from batch2online.methods.any_estimator.stored_models import model_of, stored_model
 from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
 from batch2online.methods.losses import Deviation, Logistic, ZeroOne
 from batch2online.metrics import Metrics, classification_quality, regression_quality
@@ -65,7 +65,7 @@ class FittedEstimator:
     """A model and the weighted rows that it was fitted to: a fit to them gives it again.
 
     ``order`` is that in which its clusters were numbered anew, if they were. In a file the model is plain data, see
-    :mod:`stored_estimators`; out of a file it is that data until :meth:`EstimatorProblem.open` has checked it.
+    :mod:`stored_models`; out of a file it is that data until :meth:`EstimatorProblem.open` has checked it.
     """
 
     model: Any

@@ -35,7 +35,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from batch2online.methods.any_estimator.model_checks import UnusableError
-from batch2online.methods.any_estimator.stored_estimators import model_of, stored_model
+from batch2online.methods.any_estimator.stored_models import model_of, stored_model
 
 try:
     from lightgbm import LGBMClassifier, LGBMRegressor
@@ -231,7 +231,7 @@ FORGERIES = {
 LOADED = """
 import pickle, sys
 from pathlib import Path
-from batch2online.methods.any_estimator.stored_estimators import UnusableError, model_of
+from batch2online.methods.any_estimator.stored_models import UnusableError, model_of
 for path in sorted(Path(sys.argv[1]).iterdir()):
     print(path.name, flush=True)
     for trusted in (None, True):
