@@ -219,7 +219,7 @@ def _percent(share: float, digits: int = 0) -> str:
 
 def best_of(model: Any) -> str:
     """Return the best model that the loss is compared with, in words."""
-    if getattr(model.regret_, "out_of_sample", False):
+    if model.regret_.out_of_sample:
         return "model in hindsight, out of sample"
     name: str = model.stream.problem.best_model
     return name
@@ -322,7 +322,7 @@ def _below_one(regret: Regret) -> str:
     """Return why a ratio is below 1, where it is: one model for all rows cannot lose more than the best one."""
     if regret.ratio >= 1:
         return ""
-    if getattr(regret, "out_of_sample", False):
+    if regret.out_of_sample:
         return " (below 1: in hindsight each half of the rows is predicted by a model of the other half)"
     if regret.ratio_interval[1] >= 1:
         return " (below 1: that is measured on the coreset alone)"

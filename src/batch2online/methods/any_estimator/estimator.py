@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_clusterer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from batch2online import sampling
 from batch2online._types import FloatArray
@@ -26,7 +28,7 @@ from batch2online.frames.strings import StringTable, hash_code
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support
-from batch2online.methods.any_estimator.delegation import delegated, if_model_has
+from batch2online.methods.any_estimator.models import InputRows
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
 from batch2online.methods.any_estimator.row_losses import loss_of
 from batch2online.methods.any_estimator.stored_models import check_trusted, stored_model
@@ -40,6 +42,7 @@ from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.losses import PredictorLoss
 from batch2online.numerics.memory import parsed_bytes
+from batch2online.numerics.threads import one_openmp_thread
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
 from batch2online.rows import Batch
@@ -56,17 +59,22 @@ _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
 
 
-@dataclass(frozen=True)
-class EstimatorRegret(Regret):
-    """A :class:`Regret` without secondary loss.
+def if_model_has(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Offer a method only if the model has the one of this name, so that ``hasattr`` returns the same for both."""
+    decorate: Callable[[Callable[..., Any]], Any] = available_if(lambda self: hasattr(self._model_or_estimator(), name))
+    return decorate
 
-    The optimum is that of the best model known, the current one or one fitted now, measured on all rows if
-    they are kept and on the coreset otherwise. That of a flexible model (trees, boosters, kernels, neighbours, fewer
-    than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows under a model of the
-    other half.
-    """
 
-    out_of_sample: bool = False
+def delegated(name: str, doc: str) -> Any:
+    """Return the method that passes validated rows to the method of the current model."""
+
+    @one_openmp_thread()
+    def method(self: BatchToOnline, X: InputRows) -> Any:
+        return getattr(self.model_, name)(self._checked_rows(X))
+
+    method.__name__, method.__doc__ = name, doc
+    method.__qualname__ = f"BatchToOnline.{name}"
+    return if_model_has(name)(method)
 
 
 class BatchToOnline(Labelled):
@@ -485,17 +493,17 @@ class BatchToOnline(Labelled):
     # -- quality -------------------------------------------------------------------------------------------------
 
     @property
-    def regret_(self) -> EstimatorRegret:
-        """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
-        plain = self._check_fitted().regret()
-        known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        return EstimatorRegret(**known, out_of_sample=self._is_flexible)
+    def regret_(self) -> Regret:
+        """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset.
 
-    @property
-    def _is_flexible(self) -> bool:
-        stream = self._stream.view()
-        is_fitted = stream.current.model is not None
-        return is_fitted and bool(stream.problem.is_flexible(stream.current.model, len(stream.coreset())))
+        That model is the current one or one fitted now. The cost of a flexible one (trees, boosters, kernels,
+        neighbours, fewer than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
+        under a model of the other half.
+        """
+        stream = self._check_fitted().view()
+        model = stream.current.model
+        is_flexible = model is not None and stream.problem.is_flexible(model, len(stream.coreset()))
+        return replace(super().regret_, secondary_loss=None, secondary_name="", out_of_sample=is_flexible)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
@@ -512,15 +520,22 @@ class BatchToOnline(Labelled):
     @property
     def model_(self) -> Any:
         """The current model: a fitted estimator, or the return value of the function."""
-        stream = self._check_fitted()
-        if stream.model is None:
+        stream, model = self._check_fitted(), self._model_or_estimator()
+        if model is self.estimator:
             at = stream.current.refresh.next_check
             raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {stream.n_seen} seen.")
-        return stream.model.model
+        return model
 
     def _model_or_estimator(self) -> Any:
-        current = vars(self)["_stream"].current.model if "_stream" in vars(self) else None
-        return self.estimator if current is None else current.model
+        """Return the current model, or the estimator as long as there is none."""
+        stream = vars(self).get("_stream")
+        if stream is None:
+            return self.estimator
+        if stream.plan is None:
+            fitted = stream.current.model
+            vars(stream)["plan"] = None if fitted is None else fitted.model, self._encoding.schema
+        model, _ = stream.plan
+        return self.estimator if model is None else model
 
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
@@ -585,7 +600,7 @@ class BatchToOnline(Labelled):
     @if_model_has("predict")
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
-        model, schema = self.model_, self._encoding.schema
+        model, schema = self.model_, self._stream.plan[1]
         if schema is None:
             return model.predict(self._row_of(x)[None])[0]
         points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
