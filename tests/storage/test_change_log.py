@@ -107,9 +107,7 @@ def test_a_log_that_is_not_asked_for_is_not_there(path):
         assert list(durable.changes()) == durable.model.changes_
 
 
-@pytest.mark.parametrize(
-    "statement", ["DELETE FROM change WHERE number = 3", "UPDATE change SET text = text || ' '"]
-)
+@pytest.mark.parametrize("statement", ["DELETE FROM change WHERE number = 3", "UPDATE change SET text = text || ' '"])
 def test_a_damaged_log_is_an_error(statement, path):
     with Durable(path, model(), log_changes=True) as durable:
         durable.partial_fit(X[:50], Y[:50])

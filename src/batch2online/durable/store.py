@@ -132,7 +132,7 @@ class Store:
                 self.worker.waiting.append(entry)
         if found != self.next_id:
             raise StoreCorrupted(f"{self.path} has lost rows: found ids below {found:,} of {self.next_id:,}.")
-        return model._next_id() - before
+        return int(model._next_id() - before)
 
     # -- one call, one transaction --------------------------------------------------------------------
 

@@ -98,9 +98,7 @@ class Keys:
         try:
             _, content = self._database.get("key", self._first + bucket)
         except StoreCorrupted as error:
-            raise StoreCorrupted(
-                f"{self._database.path} is damaged: keys are missing or changed."
-            ) from error
+            raise StoreCorrupted(f"{self._database.path} is damaged: keys are missing or changed.") from error
         return np.frombuffer(content, dtype="<i8").reshape(-1, 3)
 
     def _write(self, bucket: int, entries: IntArray) -> None:
