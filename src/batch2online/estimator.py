@@ -104,8 +104,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _shard_columns: Any = None
     """Columns that a shard has from the estimator that made it."""
 
-    _owner: Any = None
-    """The ``Durable`` that alone may change this estimator, if any."""
+    _owner: str | None = None
+    """The name of the file whose ``Durable`` alone may change this estimator, if any."""
 
     _own_settings = frozenset({"first_id", "random_state", "history"})
     """Parameters in which shards may differ; sketches compare those that matter."""
@@ -145,7 +145,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- owners ----------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; raise if a ``Durable`` owns the estimator and is not the caller."""
+        """Set an attribute; raise if a ``Durable`` owns the estimator."""
         if name not in _CACHES:
             self._check_may_change()
         super().__setattr__(name, value)
@@ -155,10 +155,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         super().__delattr__(name)
 
     def _check_may_change(self) -> None:
-        """Raise unless the owner of the estimator, if any, makes the change."""
-        owner = self.__dict__.get("_owner")
-        if owner is not None:
-            owner._check_acting()
+        """Raise if the estimator has an owner."""
+        if self._owner is not None:
+            from batch2online.storage.errors import StoreError
+
+            raise StoreError(
+                f"The model belongs to the Durable of {self._owner}, whose file would not know of this change: call "
+                "partial_fit, learn_one, merge or forget of the Durable, or change a copy of the model (copy.deepcopy)."
+            )
 
     def _check_free(self) -> None:
         """Raise ValueError if the estimator already has an owner."""

@@ -69,11 +69,9 @@ def carry_out(name: str, call: tuple, durable: Durable) -> None:
 
 def content(durable: Durable) -> str:
     """Tell one file from another: the model, its keys, the rows that wait and what has answered."""
-    tables = {"row_keys": ("row_key",), "answers": ("question", "answer")}
     found = [digest(durable.model)]
-    for known, names in tables.items():
-        for name in names if known in durable._database.meta else ():
-            found += [repr(row) for row in durable._database.select(f"SELECT * FROM {name} ORDER BY 1")]
+    for name in ("key", "question", "answer"):
+        found += [repr(row) for row in durable._session.database.select(f"SELECT * FROM {name} ORDER BY number")]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
