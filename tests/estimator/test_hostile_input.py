@@ -231,7 +231,7 @@ def test_many_columns_start_soon(tmp_path, suffix):
     else:
         pa.parquet.write_table(pa.table(list(rows.T.copy()), names=names), path)
     started = time.process_time()
-    stream = open_stream(open_source(str(path)), path.name, task_for(Settings(task="clustering", k=2)))
+    stream = open_stream(open_source(str(path)), path.name, task_for(Settings(task="clustering", learner={"k": 2})))
     found = np.concatenate([some for some, _ in stream.chunks()])
     assert time.process_time() - started < 4
     np.testing.assert_array_equal(found, rows)

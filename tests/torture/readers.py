@@ -134,7 +134,9 @@ def outcome(path: Path, how: dict) -> str:
         usable = [name for name, kind in source.kinds.items() if kind is not ColumnType.OTHER]
         columns = tuple(usable) if how["usable"] else ()
         task = task_for(
-            Settings(task="lowrank", k=1, columns=columns, missing=how["missing"], lookahead=how["lookahead"])
+            Settings(
+                task="lowrank", learner={"k": 1}, columns=columns, missing=how["missing"], lookahead=how["lookahead"]
+            )
         )
         for rows, _ in open_stream(source, path.name, task).chunks():
             assert np.isfinite(rows).all()

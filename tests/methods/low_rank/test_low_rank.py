@@ -369,8 +369,8 @@ def test_works_from_the_first_row_and_with_sparse_rows():
     ("settings", "message"),
     [
         ({"n_components": 9}, "n_components=9"),
-        ({"n_components": 0}, "n_components=0"),
-        ({"n_components": 2.7}, "n_components=2.7"),
+        ({"n_components": 0}, "n_components must be a positive integer, got 0"),
+        ({"n_components": 2.7}, "n_components must be a positive integer, got 2.7"),
         ({"solve": "fast"}, "solve"),
         ({"basis": "any"}, "basis"),
     ],

@@ -6,14 +6,17 @@ import codecs
 import csv
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from batch2online import __version__
 from batch2online.app.cli import errors, tasks
+from batch2online.app.learners import TASK_NAMES, all_options, flag
+from batch2online.declaration import Setting
+from batch2online.settings import TASKS
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 Command = Callable[..., Any]
@@ -97,7 +100,6 @@ columns = (
     _choice("--unknown", ["other", "ignore", "refuse"], _UNKNOWN, default="other"),
     _count("--max-levels", _MAX_LEVELS, default=100),
     _choice("--dates", ["number", "parts", "refuse"], _DATES, default="number"),
-    _count("--seed", "Random seed.", 0, default=0),
     *file_options,
 )
 
@@ -116,36 +118,43 @@ _LOOKAHEAD = "Rows used to infer categories, means and scales. Default: 10000; f
 input_and_task = options(
     click.argument("files", metavar="[FILE]...", nargs=-1),
     click.option("--dataset", metavar="NAME", help="Built-in data set instead of FILE; see `batch2online datasets`."),
-    _choice("--task", [*tasks.NAMES, *tasks.WRAPPED_ALONE], "Learning task.", required=True),
+    _choice("--task", TASK_NAMES, "Learning task.", required=True),
     click.option("--estimator", "model", metavar="NAME", help=_ESTIMATOR),
     _set,
-    _count("--k", "Number of clusters or components."),
-    _number("--z", "Exponent of the distance: 2 for k-means, 1 for k-median.", click.FloatRange(1), default=2.0),
     click.option("--standardize", is_flag=True, help="Standardize numeric features by the first rows."),
     _count("--lookahead", _LOOKAHEAD),
     *columns,
 )
 
-_LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
-_REFRESH = "Policy that decides when to refit, e.g. every:1000, geometric:1.1 or adaptive:2,1.1."
-_HISTORY = "Rows that clustering keeps: coreset, memory (all rows), or a folder for all rows."
-learner = options(
-    _choice("--loss", _LOSSES, "Loss of a regression. Default: squared."),
-    _number("--quantile", "Level of --loss quantile. Default: 0.5.", click.FloatRange(0, 1, True, True)),
-    _number("--power", "Tweedie power of --loss tweedie. Default: 1.5."),
-    _number("--delta", "Threshold of --loss huber. Default: 1.35.", click.FloatRange(1, min_open=True)),
-    _choice("--class-weight", ["balanced"], "balanced: equal total weight for every class."),
-    _number("--alpha", "Regularization strength, per row."),
-    _number("--l1-ratio", "Elastic-net mixing: 0 is an L2, 1 an L1 penalty.", click.FloatRange(0, 1)),
-    _number("--epsilon", "Relative error of the coreset.", click.FloatRange(0, min_open=True)),
-    _count("--coreset-size", "Expected number of rows in the coreset, instead of --epsilon."),
-    click.option("--memory", metavar="SIZE", help="Memory for the rows that --estimator keeps. Default: 512MB."),
-    _number("--churn-price", "Gain in loss, as a share, that a change of all cluster labels must bring."),
-    click.option("--refresh", metavar="POLICY", help=_REFRESH),
-    click.option("--half-life", metavar="N|auto", help="Number of rows after which the weight of a row halves."),
-    _count("--window", "Learn from the last N rows only."),
-    click.option("--history", metavar="KIND", default="coreset", help=_HISTORY),
-)
+
+def _learner_option(name: str, declared: Mapping[str, Setting]) -> Option:
+    """Return the option of a setting of estimators, as the tasks that have it declare it."""
+    briefs, defaults = {each.brief for each in declared.values()}, {_default(each) for each in declared.values()}
+    shown = next(iter(briefs)) + ("" if len(declared) > len(TASKS) else f" For {', '.join(declared)}.")
+    if len(briefs) > 1:
+        shown = " ".join(f"{each.brief.removesuffix('.')} ({task})." for task, each in declared.items())
+    shown += f" Default: {defaults.pop()}." if len(defaults) == 1 and None not in defaults else ""
+    parts = dict.fromkeys(part for each in declared.values() for part in each.written_parts)
+    if bool in parts:
+        return click.option(f"{flag(name)}/{flag(f'no-{name}')}", default=None, help=shown)
+    choices = dict.fromkeys(str(choice) for part in parts for choice in get_args(part))
+    if choices and len(parts) == 1:
+        return _choice(flag(name), list(choices), shown)
+    known = {int: "N", float: "X", str: "PATH" if any(each.is_path for each in declared.values()) else name.upper()}
+    return click.option(
+        flag(name), metavar="|".join([*choices, *(known[part] for part in parts if part in known)]), help=shown
+    )
+
+
+def _default(each: Setting) -> str | None:
+    """Return the default of a setting as help shows it."""
+    default = each.default if each.written_default is None else each.written_default
+    if default is None or default is False or each.is_required:
+        return None
+    return "yes" if default is True else str(default)
+
+
+learner = options(*(_learner_option(name, tasks_of) for name, tasks_of in all_options().items()))
 
 
 def order(default: str) -> Option:
@@ -234,7 +243,7 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
 def _task(dataset: str | None, given: dict[str, Any]) -> Any:
     from batch2online.app.cli.settings import Settings
 
-    return tasks.task_for(Settings(**given), dataset)
+    return tasks.task_for(Settings.written(given), dataset)
 
 
 _model_path = click.Path(path_type=Path)
@@ -338,6 +347,7 @@ def show(model: Path, changes: int, as_json: bool, trust: bool, estimator: str |
 @app.command()
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@_count("--seed", "Random seed.", 0, default=0)
 @options(*columns)
 def check(file: str, as_json: bool, **given: Any) -> None:
     """Test whether FILE is in random order.

@@ -24,11 +24,12 @@ class _AnyTarget(RegressionTask):
     labels = frozenset({ColumnType.STRING})
 
 
-def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:
+def check(path: str, as_json: bool, target: str | None, seed: int, **given: Any) -> None:
     """Test whether the rows of a file are in random order, and print the result."""
     # Categories are those of rows that are not ranked, so that the encoding of a later row depends on it alone.
     task = "lowrank" if target is None else "regression"
-    verdict = verdict_of(path, Settings(task=task, k=1, target=target, lookahead=FREEZES[0][1], **given))
+    learner = {"seed": seed} if target is not None else {"seed": seed, "k": 1}
+    verdict = verdict_of(path, Settings(task=task, target=target, learner=learner, lookahead=FREEZES[0][1], **given))
     if as_json:
         click.echo(json_text(as_dict(verdict)))
     else:

@@ -34,8 +34,9 @@ def competitors(settings: Settings, X: FloatArray, y: FloatArray | None) -> dict
     if isinstance(task, WrappedTask):
         return {OURS: ours, "refit on all rows, at doublings": FollowTheLeader(task.batch(), growth=2.0)}
     size = max(1, len(settings.estimator().partial_fit(X, *(() if y is None else (y,))).coreset_))
-    if settings.loss not in (None, "squared"):
-        return {OURS: ours, **of_loss(str(settings.loss), size, **settings.given("quantile", "power", "delta"))}
+    loss = settings.learner.get("loss", "squared")
+    if loss != "squared":
+        return {OURS: ours, **of_loss(loss, size, **settings.given("quantile", "power", "delta"))}
     peers = (*PEERS, *_installed_peers())
     return {OURS: ours, **learners(settings.task, PeerSettings(k=task.count(y), size=size), COMPARE, peers=peers)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +96,8 @@ def _opened(file: Path) -> Durable:
 
 def _settings_of(file: Path, position: Any) -> Settings:
     """Return the settings of the run that has created a file."""
-    known = {each.name for each in fields(Settings)}
     try:
-        stored: dict[str, Any] = position["settings"]
-        values: dict[str, Any] = {
-            name: tuple(each) if isinstance(each, list) else each for name, each in stored.items()
-        }
-        return Settings(**{name: value for name, value in values.items() if name in known})
+        return Settings.written(position["settings"])
     except (TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{file} has settings of a run that this version does not know.") from error
 

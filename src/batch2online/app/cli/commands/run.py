@@ -118,7 +118,7 @@ def _check_options(options: RunOptions, task: Task) -> None:
         if find_spec("distributed") is None:
             raise DataError("--workers and --scheduler need Dask: pip install 'batch2online[dask]'.")
         given = {"--state": options.state, "--follow": options.follow, "--emit": options.emit, "--chunk": options.chunk}
-        given |= {"--order": task.settings.order == "random", "--window": task.settings.window}
+        given |= {"--order": task.settings.order == "random", "--window": "window" in task.settings.learner}
         unsupported = next((name for name, value in given.items() if value), None)
         if unsupported is not None:
             raise DataError(f"On a cluster rows are learned without order: remove {unsupported}.")

@@ -9,6 +9,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from batch2online.app.learners import WRAPPED_ALONE
+
 if TYPE_CHECKING:
     from batch2online.app.cli.settings import Settings
     from batch2online.app.cli.tasks.task import Task
@@ -20,8 +22,6 @@ _CLASSES = {
     "regression": "RegressionTask",
 }
 NAMES = tuple(_CLASSES)
-WRAPPED_ALONE = ("density", "anomaly")
-"""Tasks that need ``--estimator``."""
 
 
 def task_type(name: str) -> type[Task]:

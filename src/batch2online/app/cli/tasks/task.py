@@ -14,10 +14,10 @@ from batch2online import datasets
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import Settings
 from batch2online.app.inputs import DataError
+from batch2online.app.learners import check_options
 from batch2online.datasets import NamedTable, synthetic
 from batch2online.frames.columns import ColumnType
 
-_LINEAR = ("loss", "alpha", "l1_ratio", "quantile", "power", "delta", "class_weight")
 Table = tuple[FloatArray, Any]
 """Rows, and their targets if the task has any."""
 
@@ -36,8 +36,6 @@ class Task(ABC):
         Whether the model has an intercept, so that the first category needs no column.
     labels : frozenset of ColumnType
         Column types that the task accepts as class labels.
-    params : frozenset of str
-        Parameters of some tasks that this one accepts.
     """
 
     settings: Settings
@@ -46,7 +44,6 @@ class Task(ABC):
     has_targets: ClassVar[bool] = False
     has_intercept: ClassVar[bool] = False
     labels: ClassVar[frozenset[ColumnType]] = frozenset()
-    params: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         if self.has_targets and self.settings.target is None:
@@ -55,9 +52,10 @@ class Task(ABC):
             raise DataError(f"--task {self.name} has no target: remove --target.")
         if self.settings.missing == "keep" and not self.accepts_missing():
             raise DataError("--missing keep needs an --estimator that accepts missing values.")
-        for name in self.settings.given(*_LINEAR, "memory", "churn_price"):
-            if name not in self.params:
-                raise DataError(f"--task {self.name} has no --{name.replace('_', '-')}: remove it.")
+        try:
+            check_options(self.name, self.settings.learner, self.settings.options)
+        except ValueError as error:
+            raise DataError(str(error)) from error
 
     @abstractmethod
     def estimator(self) -> Any:
@@ -81,7 +79,7 @@ class Task(ABC):
 
     def count(self, y: Any) -> int:
         """Return the number of clusters, components or classes for the learners of a comparison."""
-        return self.settings.k or 0
+        return int(self.settings.learner.get("k", 0))
 
     def comparable(self, X: FloatArray, y: Any) -> Table:
         """Return the rows in a form that suits every learner of a comparison."""
@@ -114,20 +112,12 @@ class Task(ABC):
         """Return the names of the columns of a data set that the task uses."""
         return table.rows
 
-    def _k(self, counted: str) -> int:
-        if self.settings.k is None:
-            raise DataError(f"--task {self.name} needs --k, the number of {counted}.")
-        return self.settings.k
-
 
 _RANGES = {"poisson": "0 or more", "gamma": "above 0", "tweedie": "0 or more"}
 """Domains of targets."""
 
 _SCALE = 0.1
 """Scale of the Huber loss in a comparison, whose targets have standard deviation 1."""
-
-_LOSS_OF = {"quantile": "quantile", "power": "tweedie", "delta": "huber"}
-"""Parameters of a single loss."""
 
 
 class RegressionTask(Task):
@@ -136,41 +126,36 @@ class RegressionTask(Task):
     name = "regression"
     has_targets = True
     has_intercept = True
-    params = frozenset({"loss", "alpha", "l1_ratio", "quantile", "power", "delta"})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settings = self.settings
-        for name, loss in _LOSS_OF.items():
-            if getattr(settings, name) is not None and settings.loss != loss:
-                raise DataError(f"--{name} needs --loss {loss}.")
-        if settings.l1_ratio is not None and settings.alpha is None:
-            raise DataError("--l1-ratio needs --alpha, the regularization strength.")
 
     def estimator(self) -> batch2online.OnlineRegression:
-        return batch2online.OnlineRegression(**self.settings.given(*self.params), **self.settings.shared())
+        return batch2online.OnlineRegression(**self.settings.arguments())
+
+    @property
+    def _loss(self) -> str | None:
+        return self.settings.learner.get("loss")
 
     def title(self, width: int) -> str:
-        loss, level = self.settings.loss, self.settings.quantile or 0.5
+        loss, level = self._loss, self.settings.learner.get("quantile", 0.5)
         kind = "linear" if loss is None else f"{level:g} quantile" if loss == "quantile" else f"{loss} loss"
         return f"{kind} regression of {self.settings.target} on {width:,} features"
 
     def invalid_targets(self, targets: Any) -> tuple[BoolArray, str]:
-        domain = _RANGES.get(str(self.settings.loss))
+        domain = _RANGES.get(str(self._loss))
         if domain is None or targets is None:
             return super().invalid_targets(targets)
         bad = targets < 0 if domain == "0 or more" else targets <= 0
-        return np.asarray(bad), f"{domain} for --loss {self.settings.loss}"
+        return np.asarray(bad), f"{domain} for --loss {self._loss}"
 
     def loss(self) -> Any:
-        if self.settings.loss in (None, "squared"):
+        if self._loss in (None, "squared"):
             return "squared"
-        return batch2online.evaluate.losses.PredictorLosses(scale=_SCALE, **self.settings.given(*self.params))
+        given = self.settings.given("loss", "alpha", "l1_ratio", "quantile", "power", "delta")
+        return batch2online.evaluate.losses.PredictorLosses(scale=_SCALE, **given)
 
     def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
         """Standardize targets, as gradient methods need it; targets with a domain are only scaled."""
         assert y is not None
-        if self.settings.loss in _RANGES:
+        if self._loss in _RANGES:
             return X, np.asarray(y / (y.mean() or 1.0))
         return X, np.asarray((y - y.mean()) / (y.std() or 1.0))
 
@@ -190,10 +175,9 @@ class ClassificationTask(Task):
     has_targets = True
     has_intercept = True
     labels = frozenset({ColumnType.STRING, ColumnType.NUMBER})
-    params = frozenset({"alpha", "l1_ratio", "class_weight"})
 
     def estimator(self) -> batch2online.OnlineClassifier:
-        return batch2online.OnlineClassifier(**self.settings.given(*self.params), **self.settings.shared())
+        return batch2online.OnlineClassifier(**self.settings.arguments())
 
     def title(self, width: int) -> str:
         return f"logistic regression of {self.settings.target} on {width:,} features"
@@ -223,24 +207,15 @@ class ClusteringTask(Task):
     """k-means, or clustering with another power of the distance."""
 
     name = "clustering"
-    params = frozenset({"churn_price"})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._k("clusters")
 
     def estimator(self) -> batch2online.OnlineClustering:
-        settings = self.settings
-        own = settings.given("churn_price")
-        return batch2online.OnlineClustering(
-            self._k("clusters"), z=settings.z, history=settings.history, **own, **settings.shared()
-        )
+        return batch2online.OnlineClustering(**self.settings.arguments())
 
     def title(self, width: int) -> str:
-        return f"{self.settings.k} clusters (z = {self.settings.z:g}) in {width:,} columns"
+        return f"{self.count(None)} clusters (z = {self.loss()[1]:g}) in {width:,} columns"
 
     def loss(self) -> tuple[str, float]:
-        return ("kmeans", self.settings.z)
+        return ("kmeans", self.settings.learner.get("z", 2.0))
 
 
 class LowRankTask(Task):
@@ -248,15 +223,11 @@ class LowRankTask(Task):
 
     name = "lowrank"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._k("components")
-
     def estimator(self) -> batch2online.OnlineLowRank:
-        return batch2online.OnlineLowRank(self._k("components"), **self.settings.shared())
+        return batch2online.OnlineLowRank(**self.settings.arguments())
 
     def title(self, width: int) -> str:
-        return f"rank-{self.settings.k} approximation of {width:,} columns"
+        return f"rank-{self.count(None)} approximation of {width:,} columns"
 
     def loss(self) -> str:
         return "lowrank"
@@ -267,5 +238,5 @@ class LowRankTask(Task):
 
     def check_width(self, width: int, name: str) -> None:
         super().check_width(width, name)
-        if self._k("components") > width:
-            raise DataError(f"--k {self.settings.k} exceeds the {width} columns of {name}.")
+        if self.count(None) > width:
+            raise DataError(f"--k {self.count(None)} exceeds the {width} columns of {name}.")

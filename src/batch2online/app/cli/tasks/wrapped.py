@@ -87,15 +87,14 @@ class WrappedTask(Task):
     loss_name: ClassVar[str | None] = None
     """Loss of the estimator; None is the default loss of its kind."""
 
-    params = frozenset({"memory"})
     example: ClassVar[str] = "sklearn.ensemble.HistGradientBoostingRegressor"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.settings.model is None:
             raise DataError(f"--task {self.name} needs --estimator, such as {self.example}.")
-        if self.settings.k is not None:
+        if "k" in self.settings.learner:
             raise DataError("--k does not apply to --estimator: use --set n_clusters=K.")
+        super().__post_init__()
 
     def batch(self) -> Any:
         """Return the batch estimator."""
@@ -104,8 +103,7 @@ class WrappedTask(Task):
     def estimator(self) -> BatchToOnline:
         batch = self.batch()
         resample = hasattr(batch, "fit") and step_without_weights(batch) is not None
-        own = self.settings.given("memory")
-        return BatchToOnline(batch, loss=self.loss_name, resample=resample, **own, **self.settings.shared())
+        return BatchToOnline(batch, loss=self.loss_name, resample=resample, **self.settings.arguments())
 
     def accepts_missing(self) -> bool:
         return self.settings.model is not None and input_support.accepts_missing(self.batch())
