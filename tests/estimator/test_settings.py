@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import batch2online
-from batch2online.app.learners import all_options, arguments_of, check_options, options_of
+from batch2online.app.learners import all_options, check_options, estimator_of, options_of
 from batch2online.declaration import settings_of
 from batch2online.refresh import Every
 
@@ -112,24 +112,25 @@ def test_other_words_are_refused(task, name, text):
 
 
 @pytest.mark.parametrize(
-    ("task", "given", "expected"),
+    ("task", "target", "given", "expected"),
     [
-        ("regression", {"k": 3}, "--task regression has no --k: remove it"),
-        ("regression", {"quantile": 0.2}, "--quantile needs --loss quantile"),
-        ("regression", {"quantile": 0.2, "loss": "huber"}, "--quantile needs --loss quantile"),
-        ("regression", {"l1_ratio": 0.2}, "--l1-ratio needs --alpha"),
-        ("lowrank", {}, "--task lowrank needs --k, the number of components"),
+        ("regression", "y", {"k": 3}, "--task regression has no --k: remove it"),
+        ("regression", "y", {"quantile": 0.2}, "--quantile needs --loss quantile"),
+        ("regression", "y", {"quantile": 0.2, "loss": "huber"}, "--quantile needs --loss quantile"),
+        ("regression", "y", {"l1_ratio": 0.2}, "--l1-ratio needs --alpha"),
+        ("regression", None, {}, "--task regression needs --target, the column to predict"),
+        ("lowrank", None, {}, "--task lowrank needs --k, the number of components"),
+        ("density", None, {}, "--task density needs --estimator, such as sklearn"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(task, given, expected):
+def test_options_that_do_not_fit_are_refused(task, target, given, expected):
     with pytest.raises(ValueError, match=expected):
-        check_options(task, given, options_of(task))
+        check_options(task, target, given)
 
 
 def test_defaults_may_differ_where_they_are_written():
-    assert arguments_of({"k": 3, "refresh": "every:10"}, options_of("clustering")) == {
-        "n_clusters": 3, "refresh": Every(10), "history": "coreset", "random_state": 0
-    }  # fmt: skip
+    found = estimator_of("clustering", {"k": 3, "refresh": "every:10"}).get_params()
+    assert {"n_clusters": 3, "refresh": Every(10), "history": "coreset", "random_state": 0}.items() <= found.items()
 
 
 def test_no_request_may_send_a_path():

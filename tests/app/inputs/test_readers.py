@@ -19,7 +19,7 @@ import pytest
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.run.source import open_stream
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
+from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError, Layout, Remedy, open_source
 from batch2online.app.inputs.byte_stream import ByteStream, LineBlock, blocks
 from batch2online.frames.columns import ColumnType
@@ -225,7 +225,7 @@ def test_text_far_down_is_found_in_bounded_memory(tmp_path):
 
 def prepared(tmp_path, content, name="x.csv", **settings):
     (tmp_path / name).write_bytes(content)
-    stream = open_stream(open_source(str(tmp_path / name)), name, task_for(Settings.written(settings)))
+    stream = open_stream(open_source(str(tmp_path / name)), name, Task(Settings.written(settings)))
     chunks = list(stream.chunks())
     targets = None if chunks[0][1] is None else np.concatenate([chunk[1] for chunk in chunks])
     return np.concatenate([chunk[0] for chunk in chunks]), targets, stream

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import click
 
 from batch2online import __version__
-from batch2online.app.cli import errors, tasks
+from batch2online.app.cli import errors
 from batch2online.app.learners import TASK_NAMES, all_options, flag
 from batch2online.declaration import Setting
 from batch2online.settings import TASKS
@@ -242,8 +242,9 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
 
 def _task(dataset: str | None, given: dict[str, Any]) -> Any:
     from batch2online.app.cli.settings import Settings
+    from batch2online.app.cli.tasks import Task
 
-    return tasks.task_for(Settings.written(given), dataset)
+    return Task.of(Settings.written(given), dataset)
 
 
 _model_path = click.Path(path_type=Path)

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from batch2online.app.cli.tasks import task_for
 from batch2online.app.inputs import DataError, FileFormat, Layout
-from batch2online.app.learners import all_options, arguments_of, flag, options_of
+from batch2online.app.learners import all_options, flag, options_of
 from batch2online.declaration import Setting
 from batch2online.frames.preparation import MAX_CATEGORIES
 
@@ -69,17 +68,6 @@ class Settings(FileFormat):
     def given(self, *names: str) -> dict[str, Any]:
         """Return those of these options of the estimator that were given."""
         return {name: self.learner[name] for name in names if name in self.learner}
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of the estimator."""
-        try:
-            return arguments_of(self.learner, self.options)
-        except ValueError as error:
-            raise DataError(f"--{error}") from error
-
-    def estimator(self) -> Any:
-        """Return an unfitted estimator with these settings."""
-        return task_for(self).estimator()
 
     def layout(self, **further: Any) -> Layout:
         """Return how files are read."""

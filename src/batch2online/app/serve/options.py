@@ -12,9 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from batch2online import declaration
-from batch2online.app.cli import tasks
-from batch2online.app.cli.settings import Settings as RunSettings
-from batch2online.app.learners import TASK_NAMES, all_options, options_of
+from batch2online.app import learners
+from batch2online.app.learners import TASK_NAMES, all_options, check_options, options_of
 from batch2online.app.serve.problems import RequestError
 from batch2online.declaration import Setting
 
@@ -69,12 +68,12 @@ def estimator_of(settings: dict[str, Any], packages: tuple[str, ...]) -> Any:
         Those whose estimators a request may name.
     """
     given = _checked(settings)
-    own = {name: given.pop(name) for name in _OWN if name in given}
-    own |= {name: tuple(own[name]) for name in ("columns", "exclude") if name in own}
-    if "estimator" in own:
-        own["model"] = _allowed(own.pop("estimator"), packages)
+    task, is_wrapped = given["task"], "estimator" in given
+    options = {name: value for name, value in given.items() if name not in _OWN and name != "task"}
     try:
-        model = tasks.task_for(RunSettings(task=given.pop("task"), learner=given, **own)).estimator()
+        check_options(task, given.get("target"), options, is_wrapped)
+        batch = _allowed(given["estimator"], packages)() if is_wrapped else None
+        model = learners.estimator_of(task, options, batch)
         declaration.check(model)
     except (TypeError, ValueError) as error:
         raise RequestError(422, str(error).replace("--", "")) from error
@@ -105,8 +104,8 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _allowed(name: str, packages: tuple[str, ...]) -> str:
-    """Return the name of an estimator if it is a class of these packages."""
+def _allowed(name: str, packages: tuple[str, ...]) -> type:
+    """Return the estimator of this name if it is a class of these packages."""
     expected = f"estimator must be the dotted name of a class of {', '.join(packages)}, got {name!r}"
     if not re.fullmatch(r"\w+(\.\w+)+", name, re.ASCII) or name.partition(".")[0] not in packages:
         raise RequestError(422, f"{expected}.")
@@ -117,4 +116,4 @@ def _allowed(name: str, packages: tuple[str, ...]) -> str:
         raise RequestError(422, f"{expected}: {error}.") from error
     if not (isinstance(found, type) and hasattr(found, "fit") and hasattr(found, "get_params")):
         raise RequestError(422, f"{expected}, which is no estimator.")
-    return name
+    return found

@@ -19,8 +19,7 @@ from batch2online.app.cli.run.result import Recorder, change_record
 from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
 from batch2online.app.cli.run.state import APPENDED, INPUT, content_key
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
-from batch2online.app.cli.tasks.task import Task
+from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import console, pairs, print_paragraphs, printable, progress_line, unbroken
 from batch2online.app.inputs import DataError
 from batch2online.app.inputs.preparation import Preparation
@@ -91,7 +90,7 @@ def _opened(file: Path) -> Durable:
     position = sources_in(file).get(INPUT)
     if not isinstance(position, dict):
         return Durable.open(file)
-    return Durable(file, _settings_of(file, position).estimator())
+    return Durable(file, Task(_settings_of(file, position)).estimator())
 
 
 def _settings_of(file: Path, position: Any) -> Settings:
@@ -114,7 +113,7 @@ def _task_of(durable: Durable, query: str | None) -> tuple[Task, Preparation]:
             "command as before."
         )
     settings = settings if query is None else replace(settings, query=query)
-    return task_for(settings), Preparation.from_dict(position["preparation"])
+    return Task(settings), Preparation.from_dict(position["preparation"])
 
 
 def _check_new(durable: Durable, paths: Sequence[str], options: LearnOptions) -> list[str | None]:

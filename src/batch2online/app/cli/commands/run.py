@@ -20,7 +20,7 @@ from batch2online.app.cli.run.loop import Emitter, LearningLoop, Stop, interrupt
 from batch2online.app.cli.run.result import result_of
 from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
 from batch2online.app.cli.run.state import FileModel, MemoryModel
-from batch2online.app.cli.tasks.task import Task
+from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import progress_line, show_result
 from batch2online.app.inputs import DataError
 from batch2online.app.inputs.source import name_of, paths_of

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
     from batch2online.app.cli.run.loop import LearningLoop
     from batch2online.app.cli.run.source import PreparedStream
-    from batch2online.app.cli.tasks.task import Task
+    from batch2online.app.cli.tasks import Task
 
 
 GROWTH = 1.5
@@ -108,7 +108,7 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
         "title": task.title(len(stream.preparation.names)),
         "source": stream.name,
         "command": command,
-        "task": task.name,
+        "task": task.settings.task,
         "rows": int(model.n_seen_),
         "rows_dropped": stream.dropped,
         "notes": list(stream.notes),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks.task import Task
+from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import Batch, DataError, Input, Remedy, open_sources, paths_of
 from batch2online.app.inputs.batch import kind_of, mismatch, row_place
 from batch2online.app.inputs.infer import PreparationOptions, ignored_columns, prepare
