@@ -7,6 +7,7 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -157,6 +158,13 @@ def _default(each: Setting) -> str | None:
 learner = options(*(_learner_option(name, tasks_of) for name, tasks_of in all_options().items()))
 
 
+def _json(shown: str) -> Option:
+    return click.option("--json", "as_json", is_flag=True, help=shown)
+
+
+_quiet = click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor notes.")
+
+
 def order(default: str) -> Option:
     return _choice("--order", ["given", "random"], "Order of the rows.", default=default)
 
@@ -200,6 +208,11 @@ def app() -> None:
     """Turn batch estimators into online estimators: stream rows, measure loss, regret and model changes."""
 
 
+def _call(name: str, given: dict[str, Any]) -> Any:
+    """Call the function of a command in its module, which is imported here: most need NumPy."""
+    return getattr(import_module(f"batch2online.app.cli.commands.{name}"), name)(**given)
+
+
 @app.command()
 @input_and_task
 @learner
@@ -214,9 +227,9 @@ def app() -> None:
 @_count("--workers", "Learn files in parallel in N processes (Dask).")
 @click.option("--scheduler", metavar="ADDRESS", help="Learn files on the Dask cluster at this address.")
 @_keep_formulas
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor notes.")
-def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
+@_json("Print the result as JSON.")
+@_quiet
+def run(**given: Any) -> None:
     """Stream FILE through an online model.
 
     FILE is - for standard input. Several files are read as one stream.
@@ -231,20 +244,7 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
     """  # noqa: D301 (\b keeps lines apart)
     if sys.stderr.isatty() and not (given["quiet"] or given["as_json"]):
         click.echo("  starting\r", nl=False, err=True)  # replaced by the progress line
-    from batch2online.app.cli.commands.run import RunOptions
-    from batch2online.app.cli.commands.run import run as run_command
-
-    names = ("out", "state", "state_every", "chunk", "quiet", "follow", "flush", "emit", "workers", "scheduler")
-    kept = {name: given.pop(name) for name in (*names, "keep_formulas")}
-    run_options = RunOptions(json=given.pop("as_json"), **kept)
-    run_command(files, dataset, _task(dataset, given), run_options)
-
-
-def _task(dataset: str | None, given: dict[str, Any]) -> Any:
-    from batch2online.app.cli.settings import Settings
-    from batch2online.app.cli.tasks import Task
-
-    return Task.of(Settings.written(given), dataset)
+    _call("run", given)
 
 
 _model_path = click.Path(path_type=Path)
@@ -260,20 +260,9 @@ _EXCESS = "Share by which the loss of a replaced model must exceed that of the n
 @click.option("--webhook", metavar="URL", help="On an alarm, post the result as JSON to this address.")
 @click.option("--on-alarm", metavar="CMD", help="On an alarm, run this command with the result on standard input.")
 @click.option("--query", metavar="SQL", help="Query that selects the rows if FILE is a SQLite or DuckDB database.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor notes.")
-def learn(
-    model: Path,
-    files: tuple[str, ...],
-    again: bool,
-    alarms: tuple[str, ...],
-    alarm_excess: float,
-    webhook: str | None,
-    on_alarm: str | None,
-    query: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+@_json("Print the result as JSON.")
+@_quiet
+def learn(**given: Any) -> int:
     """Append the rows of FILE to MODEL, as one transaction.
 
     MODEL is the file of --state of a run, which determines settings, columns and categories. Earlier files are not
@@ -286,14 +275,7 @@ def learn(
     batch2online run night-1.csv --task regression --target delay --state delays.b2o
     batch2online learn delays.b2o night-2.csv
     """  # noqa: D301 (\b keeps lines apart)
-    from batch2online.app.cli.commands.learn import LearnOptions
-    from batch2online.app.cli.commands.learn import learn as learn_command
-
-    chosen = alarms or ("order", "changes")
-    options = LearnOptions(again, chosen, alarm_excess, webhook, on_alarm, query, as_json, quiet)
-    code = learn_command(model, files, options)
-    if code:
-        raise click.exceptions.Exit(code)
+    return int(_call("learn", given))
 
 
 @app.command()
@@ -307,58 +289,38 @@ def learn(
 @click.option("--probabilities", is_flag=True, help="Write the probability of every class beside each prediction.")
 @_keep_formulas
 @options(*stored_estimator, *file_options)
-def predict(
-    model: Path,
-    file: str,
-    out: Path | None,
-    id_column: str | None,
-    append: bool,
-    probabilities: bool,
-    keep_formulas: bool,
-    trust: bool,
-    estimator: str | None,
-    sets: tuple[str, ...],
-    **layout: Any,
-) -> None:
+def predict(**given: Any) -> None:
     """Predict each row of FILE with MODEL.
 
     MODEL is a model.b2o file, the folder of a run, or the file of --state. Columns are preprocessed as in that run.
     Predictions are targets, classes, clusters or components, in the order of the rows; the prediction of a row with a
     missing value is empty.
     """
-    from batch2online.app.cli.commands.predict import OutputOptions
-    from batch2online.app.cli.commands.predict import predict as predict_command
-
-    written = OutputOptions(id_column, append, probabilities, keep_formulas)
-    predict_command(model, file, out, written, layout, trust=trust, estimator=estimator, sets=sets)
+    _call("predict", given)
 
 
 @app.command()
 @click.argument("model", type=_model_path)
 @_count("--changes", "Number of model changes to list.", default=10)
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@_json("Print everything as JSON.")
 @options(*stored_estimator)
-def show(model: Path, changes: int, as_json: bool, trust: bool, estimator: str | None, sets: tuple[str, ...]) -> None:
+def show(**given: Any) -> None:
     """Show parameters, loss and changes of MODEL."""
-    from batch2online.app.cli.commands.show import show as show_command
-
-    show_command(model, as_json, changes, trust=trust, estimator=estimator, sets=sets)
+    _call("show", given)
 
 
 @app.command()
 @click.argument("file")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@_json("Print everything as JSON.")
 @_count("--seed", "Random seed.", 0, default=0)
 @options(*columns)
-def check(file: str, as_json: bool, **given: Any) -> None:
+def check(**given: Any) -> None:
     """Test whether FILE is in random order.
 
     FILE is - for standard input. The regret bounds of online models assume random order. The false alarm rate of the
     test is at most 0.001.
     """
-    from batch2online.app.cli.commands.check import check as check_command
-
-    check_command(file, as_json, **given)
+    _call("check", given)
 
 
 @app.command()
@@ -367,14 +329,9 @@ def check(file: str, as_json: bool, **given: Any) -> None:
 @_count("--rows", "Rows of a synthetic data set.", default=100_000)
 @_count("--seed", "Random seed of a synthetic data set.", 0, default=0)
 @_keep_formulas
-def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_formulas: bool) -> None:
+def datasets(**given: Any) -> None:
     """List or write the built-in data sets."""
-    from batch2online.app.cli.commands import datasets as command
-
-    if write is None:
-        command.list_datasets()
-    else:
-        command.write_dataset(write, out or Path(f"{write}.csv"), rows, seed, keep_formulas)
+    _call("datasets", given)
 
 
 @app.command()
@@ -383,19 +340,14 @@ def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_for
 @order("random")
 @_count("--seeds", "Number of random orders to average.", default=5)
 @_count("--chunk", "Rows per update. Default: 1000, at most a tenth of the rows.")
-@click.option("--json", "as_json", is_flag=True, help="Print all runs and curves as JSON.")
-def compare(
-    files: tuple[str, ...], dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any
-) -> None:
+@_json("Print all runs and curves as JSON.")
+def compare(**given: Any) -> None:
     """Compare batch2online, scikit-learn and River.
 
     All learners see the same rows of FILE, which are held in memory. Features and target of a regression are
     standardized first; columns of a low-rank problem are centered.
     """
-    from batch2online.app.cli.commands.compare import Trial
-    from batch2online.app.cli.commands.compare import compare as compare_command
-
-    compare_command(files, dataset, _task(dataset, given), Trial(seeds, chunk, as_json))
+    _call("compare", given)
 
 
 @app.command()
@@ -408,17 +360,10 @@ def compare(
 @_count("--rows", "Number of rows per stream.", 60)
 @_count("--seeds", "Number of streams to average. Default: 5, or 3 in the quick forms.")
 @click.option("--jobs", type=int, metavar="N", default=-1, help="Number of processes; -1 uses all cores.")
-@click.option("--json", "as_json", is_flag=True, help="Print the end of each curve as JSON.")
-def paper(
-    out: Path, theorems: bool, full: bool, quick: bool, rows: int | None, seeds: int | None, jobs: int, as_json: bool
-) -> None:
+@_json("Print the end of each curve as JSON.")
+def paper(**given: Any) -> None:
     """Reproduce the experiment of the paper, or show its theorems."""
-    from batch2online.app.cli.commands import paper as commands
-
-    if theorems:
-        commands.theorems(out, quick, rows, seeds or (3 if quick else 5), jobs, as_json)
-    else:
-        commands.paper(out, full, rows, seeds or (5 if full else 3), jobs, as_json)
+    _call("paper", given)
 
 
 @app.command()
@@ -440,7 +385,7 @@ def paper(
     metavar="URL",
     help="Queue to learn from: redis://HOST/STREAM?model=NAME or kafka://HOST/TOPIC?model=NAME. May be repeated.",
 )
-def serve(models: Path, host: str, port: int, token_file: Path | None, **limits: Any) -> None:
+def serve(**given: Any) -> None:
     """Serve the models in a folder over HTTP, and let them learn.
 
     \b
@@ -449,6 +394,4 @@ def serve(models: Path, host: str, port: int, token_file: Path | None, **limits:
     curl localhost:8000/models/price/learn -H 'Content-Type: application/json' -d '[{"x": 1, "y": 2}]'
     curl localhost:8000/models/price/predict -H 'Content-Type: application/json' -d '[{"x": 3}]'
     """  # noqa: D301 (\b keeps lines apart)
-    from batch2online.app.cli.commands.serve import serve as serve_command
-
-    serve_command(models, host, port, token_file, **limits)
+    _call("serve", given)

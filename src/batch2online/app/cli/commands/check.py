@@ -26,12 +26,12 @@ class _AnyTarget(Task):
         return frozenset({ColumnType.STRING})
 
 
-def check(path: str, as_json: bool, target: str | None, seed: int, **given: Any) -> None:
+def check(file: str, as_json: bool, target: str | None, seed: int, **given: Any) -> None:
     """Test whether the rows of a file are in random order, and print the result."""
     # Categories are those of rows that are not ranked, so that the encoding of a later row depends on it alone.
     task = "lowrank" if target is None else "regression"
     learner = {"seed": seed} if target is not None else {"seed": seed, "k": 1}
-    verdict = verdict_of(path, Settings(task=task, target=target, learner=learner, lookahead=FREEZES[0][1], **given))
+    verdict = verdict_of(file, Settings(task=task, target=target, learner=learner, lookahead=FREEZES[0][1], **given))
     if as_json:
         click.echo(json_text(as_dict(verdict)))
     else:

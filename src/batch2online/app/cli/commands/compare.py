@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -16,6 +16,7 @@ from batch2online import evaluate
 from batch2online._types import FloatArray
 from batch2online.app.cli import terminal
 from batch2online.app.cli.run.source import open_input
+from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import TARGET_RANGES, Task
 from batch2online.app.inputs import DataError
 from batch2online.baselines import FollowTheLeader
@@ -79,24 +80,18 @@ def _installed_peers() -> list[Peer]:
     return [entry.load() for entry in entry_points(group="batch2online.peers")]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Parameters of a comparison."""
-
-    seeds: int = 5
-    chunk: int | None = None
-    json: bool = False
-
-
-def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial) -> None:
+def compare(
+    files: Sequence[str], dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any
+) -> None:
     """Stream the same rows through our learner and others, and print the loss of each."""
+    task = Task.of(Settings.written(given), dataset)
     settings = task.settings
-    stream = open_input(paths, dataset, _for_reading(task))
+    stream = open_input(files, dataset, _for_reading(task))
     name = stream.name
     parts = list(stream.chunks())
     targets = None if parts[0][1] is None else np.concatenate([part[1] for part in parts])
     X, y = comparable(task, np.concatenate([part[0] for part in parts]), targets)
-    chunk = trial.chunk or max(1, min(1000, len(X) // 10))
+    chunk = chunk or max(1, min(1000, len(X) // 10))
     if len(X) < 2 * chunk:
         raise DataError(f"{name} has {len(X):,} rows, too few for chunks of {chunk:,}.")
     with warnings.catch_warnings():
@@ -107,16 +102,16 @@ def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial)
             y,
             loss=loss_of(task),
             order=settings.order,
-            seeds=trial.seeds,
+            seeds=seeds,
             chunk=chunk,
             warmup=chunk,
-            progress=sys.stderr.isatty() and not trial.json,
+            progress=sys.stderr.isatty() and not as_json,
         )
-    if trial.json:
+    if as_json:
         click.echo(result.to_json())
     else:
-        seeds = "1 seed" if trial.seeds == 1 else f"{trial.seeds} seeds"
-        about = [name, f"{len(X):,} rows", f"{settings.order} order", seeds, f"chunks of {chunk:,}"]
+        orders = "1 seed" if seeds == 1 else f"{seeds} seeds"
+        about = [name, f"{len(X):,} rows", f"{settings.order} order", orders, f"chunks of {chunk:,}"]
         _show(result, about, has_labels=settings.task == "clustering")
 
 

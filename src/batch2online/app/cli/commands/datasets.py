@@ -38,6 +38,14 @@ _ABOUT = {
 }
 
 
+def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_formulas: bool) -> None:
+    """List the built-in data sets, or write one."""
+    if write is None:
+        list_datasets()
+    else:
+        write_dataset(write, out or Path(f"{write}.csv"), rows, seed, keep_formulas)
+
+
 def list_datasets() -> None:
     """Print every data set with its tasks and a description."""
     table = terminal.listing("name")

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from batch2online.answers import losses_of_answers
-from batch2online.app.cli.alarms import EXCESS, KINDS, alarms_of, check_webhook, send
+from batch2online.app.cli.alarms import KINDS, alarms_of, check_webhook, send
 from batch2online.app.cli.files import json_text, valid
 from batch2online.app.cli.run.result import Recorder, change_record
 from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
@@ -39,18 +39,19 @@ ALARM = 3
 class LearnOptions:
     """The options of ``batch2online learn``."""
 
-    again: bool = False
-    alarms: tuple[str, ...] = KINDS
-    excess: float = EXCESS
-    webhook: str | None = None
-    on_alarm: str | None = None
-    query: str | None = None
-    json: bool = False
-    quiet: bool = False
+    again: bool
+    alarms: tuple[str, ...]
+    alarm_excess: float
+    webhook: str | None
+    on_alarm: str | None
+    query: str | None
+    as_json: bool
+    quiet: bool
 
 
-def learn(path: Path, files: Sequence[str], options: LearnOptions) -> int:
+def learn(model: Path, files: Sequence[str], **given: Any) -> int:
     """Learn the rows of files as one transaction; print what they brought, and return the exit code."""
+    options = LearnOptions(**given)
     check_webhook(options.webhook)
     wrong = next((kind for kind in options.alarms if kind not in (*KINDS, "none")), None)
     if wrong is not None or not files:
@@ -58,9 +59,9 @@ def learn(path: Path, files: Sequence[str], options: LearnOptions) -> int:
             f"--alarms {wrong} is unknown: give order, changes or none." if wrong else "Give FILE to learn."
         )
     started, paths = time.monotonic(), paths_of(files)
-    file = path / "model.b2o" if path.is_dir() else path
+    file = model / "model.b2o" if model.is_dir() else model
     names = [name_of(each) for each in paths]
-    with progress_line(names[0], options.quiet or options.json) as line, _opened(file) as durable:
+    with progress_line(names[0], options.quiet or options.as_json) as line, _opened(file) as durable:
         task, preparation = _task_of(durable, options.query)
         keys = _check_new(durable, paths, options)
         stream = open_input(paths, None, task, known=preparation)
@@ -70,7 +71,7 @@ def learn(path: Path, files: Sequence[str], options: LearnOptions) -> int:
         line.end()
         result = _result(durable, stream, night, task, options) | {"files": names}
     result["seconds"] = time.monotonic() - started
-    if options.json:
+    if options.as_json:
         click.echo(json_text(result))
     else:
         _show(result, file)
@@ -242,7 +243,7 @@ def _result(
             "evidence": order.evidence,
             "alarm": order.alarm,
         },
-        "alarms": alarms_of(options.alarms, order, night.first, events, options.excess),
+        "alarms": alarms_of(options.alarms or KINDS, order, night.first, events, options.alarm_excess),
         "headline": str(headline),
         "notes": list(stream.notes),
     }
