@@ -54,7 +54,7 @@ def loss_of(task: Task) -> Any:
     if task.loss in (None, "squared"):
         return "squared"
     given = settings.given("loss", "alpha", "l1_ratio", "quantile", "power", "delta")
-    return evaluate.losses.PredictorLosses(scale=_SCALE, **given)
+    return evaluate.losses.of_regression(scale=_SCALE, **given)
 
 
 def comparable(task: Task, X: FloatArray, y: Any) -> tuple[FloatArray, Any]:
