@@ -98,11 +98,11 @@ class Task:
 
     def estimator(self) -> Any:
         """Return an unfitted online estimator with the settings of the run."""
+        batch = self.batch() if self.is_wrapped else None
         try:
-            batch = self.batch() if self.is_wrapped else None
             return estimator_of(self.settings.task, self.settings.learner, batch)
         except ValueError as error:
-            raise DataError(str(error)) from error
+            raise DataError(f"--{error}") from error
 
     def accepts_missing(self) -> bool:
         """Whether rows may contain NaN."""

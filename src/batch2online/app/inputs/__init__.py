@@ -6,7 +6,7 @@ lines of the block read one by one to find the invalid one.
 """
 
 from batch2online.app.inputs.batch import Batch, DataError, Remedy
-from batch2online.app.inputs.layout import FileFormat, Layout
+from batch2online.app.inputs.layout import Layout
 from batch2online.app.inputs.source import Input, open_source, open_sources, paths_of
 
-__all__ = ["Batch", "DataError", "FileFormat", "Input", "Layout", "Remedy", "open_source", "open_sources", "paths_of"]
+__all__ = ["Batch", "DataError", "Input", "Layout", "Remedy", "open_source", "open_sources", "paths_of"]

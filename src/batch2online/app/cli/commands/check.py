@@ -31,7 +31,8 @@ def check(file: str, as_json: bool, target: str | None, seed: int, **given: Any)
     # Categories are those of rows that are not ranked, so that the encoding of a later row depends on it alone.
     task = "lowrank" if target is None else "regression"
     learner = {"seed": seed} if target is not None else {"seed": seed, "k": 1}
-    verdict = verdict_of(file, Settings(task=task, target=target, learner=learner, lookahead=FREEZES[0][1], **given))
+    settings = Settings.written({"task": task, "target": target, **learner, "lookahead": FREEZES[0][1], **given})
+    verdict = verdict_of(file, settings)
     if as_json:
         click.echo(json_text(as_dict(verdict)))
     else:

@@ -51,7 +51,8 @@ class LearnOptions:
 
 def learn(model: Path, files: Sequence[str], **given: Any) -> int:
     """Learn the rows of files as one transaction; print what they brought, and return the exit code."""
-    options = LearnOptions(**given)
+    alarms = tuple(each.strip() for each in (given.pop("alarms") or "order,changes").split(","))
+    options = LearnOptions(alarms=alarms, **given)
     check_webhook(options.webhook)
     wrong = next((kind for kind in options.alarms if kind not in (*KINDS, "none")), None)
     if wrong is not None or not files:
@@ -243,7 +244,7 @@ def _result(
             "evidence": order.evidence,
             "alarm": order.alarm,
         },
-        "alarms": alarms_of(options.alarms or KINDS, order, night.first, events, options.alarm_excess),
+        "alarms": alarms_of(options.alarms, order, night.first, events, options.alarm_excess),
         "headline": str(headline),
         "notes": list(stream.notes),
     }

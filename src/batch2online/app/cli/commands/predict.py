@@ -19,6 +19,7 @@ import pyarrow.parquet as parquet
 from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, predictions, preparation_for
+from batch2online.app.cli.settings import format_of
 from batch2online.app.inputs import DataError, Input, Layout, open_sources, paths_of
 from batch2online.app.report.formatting import visible
 
@@ -59,7 +60,7 @@ def predict(
     """Write a line for each row of the input; the prediction of a row with a missing value is empty."""
     options = OutputOptions(**{each.name: given.pop(each.name) for each in fields(OutputOptions)})
     stored = load_model(model, estimator, sets, trust)
-    with closing(open_sources(paths_of([file]), Layout(kinds=needed_kinds(stored), **given))) as source:
+    with closing(open_sources(paths_of([file]), Layout(kinds=needed_kinds(stored), **format_of(given)))) as source:
         _predict(stored, source, out, options)
 
 
