@@ -39,10 +39,10 @@ class Settings(FileFormat, ColumnOptions, RowOptions):
         known = options_of(task, model is not None)
         try:
             tables = {each.name: each.parsed(given[each.name]) for each in _TABLES if each.name in given}
-            learner = {name: given[name] for name in all_options() if name in given}
-            learner |= {name: known[name].parsed(value) for name, value in learner.items() if name in known}
+            learner = {name: each.parsed(given[name]) for name, each in known.items() if name in given}
         except ValueError as error:
-            raise DataError(f"--{error}") from error
+            raise of_option(error) from error
+        learner |= {name: given[name] for name in all_options().keys() - known.keys() if name in given}
         return cls(task=task, model=model, sets=sets, learner=learner, **tables)
 
     @property
@@ -90,7 +90,13 @@ def format_of(given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return file_format(given)
     except ValueError as error:
-        raise DataError(f"--{error}") from error
+        raise of_option(error) from error
+
+
+def of_option(error: ValueError) -> DataError:
+    """Return an error that begins with the name of a setting as one that begins with its option."""
+    name, _, rest = str(error).partition(" ")
+    return DataError(f"{flag(name)} {rest}")
 
 
 def listed(values: Sequence[str]) -> str:

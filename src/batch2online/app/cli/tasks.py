@@ -12,7 +12,7 @@ import numpy as np
 from batch2online import datasets
 from batch2online._types import BoolArray
 from batch2online.app.cli.named_estimator import named_estimator
-from batch2online.app.cli.settings import Settings
+from batch2online.app.cli.settings import Settings, of_option
 from batch2online.app.inputs import DataError
 from batch2online.app.learners import HAVE_TARGETS, check_options, estimator_of
 from batch2online.datasets import NamedTable, synthetic
@@ -102,7 +102,7 @@ class Task:
         try:
             return estimator_of(self.settings.task, self.settings.learner, batch)
         except ValueError as error:
-            raise DataError(f"--{error}") from error
+            raise of_option(error) from error
 
     def accepts_missing(self) -> bool:
         """Whether rows may contain NaN."""
