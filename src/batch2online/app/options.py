@@ -54,7 +54,9 @@ class FileFormat:
         "strptime format of dates, e.g. %d.%m.%Y. Default: ISO 8601.", default=None, metavar="F"
     )
     query: str | None = setting(
-        "Query that selects the rows if FILE is a SQLite or DuckDB database.", default=None, metavar="SQL"
+        "Query of a SQLite or DuckDB database; without FILE, DuckDB reads the files it names.",
+        default=None,
+        metavar="SQL",
     )
 
 

@@ -204,7 +204,7 @@ _EXCESS = "Share by which the loss of a replaced model must exceed that of the n
 @_number("--alarm-excess", _EXCESS, click.FloatRange(0), default=0.05)
 @click.option("--webhook", metavar="URL", help="On an alarm, post the result as JSON to this address.")
 @click.option("--on-alarm", metavar="CMD", help="On an alarm, run this command with the result on standard input.")
-@click.option("--query", metavar="SQL", help="Query that selects the rows if FILE is a SQLite or DuckDB database.")
+@click.option("--query", metavar="SQL", help="Query of a SQLite or DuckDB database, FILE.")
 @_json("Print the result as JSON.")
 @_quiet
 def learn(**given: Any) -> int:

@@ -65,7 +65,8 @@ class Settings(FileFormat, ColumnOptions, RowOptions):
 
     def command(self, paths: Sequence[str], dataset: str | None) -> str:
         """Return a command line that repeats the run."""
-        words = ["batch2online", "run", *(paths or ["--dataset", str(dataset)]), "--task", self.task]
+        source = paths or (["--dataset", dataset] if dataset else [])
+        words = ["batch2online", "run", *source, "--task", self.task]
         words += [] if self.model is None else ["--estimator", self.model]
         words += [word for each in self.sets for word in ("--set", each)]
         changed = {each.name: getattr(self, each.name) for each in _TABLES if getattr(self, each.name) != each.default}

@@ -20,7 +20,7 @@ from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, predictions, preparation_for
 from batch2online.app.cli.settings import format_of
-from batch2online.app.inputs import DataError, Input, Layout, open_sources, paths_of
+from batch2online.app.inputs import DataError, Layout, Source, open_sources, paths_of
 from batch2online.app.report.formatting import visible
 
 Write = Callable[[Any], None]
@@ -47,7 +47,7 @@ class OutputOptions:
     probabilities: bool
     keep_formulas: bool
 
-    def columns(self, source: Input) -> list[str]:
+    def columns(self, source: Source) -> list[str]:
         """Return the names of the columns to copy."""
         if self.id_column is not None and self.id_column not in source.names:
             raise DataError(f"{source.name} has no column {self.id_column!r}; --id names one of its columns.")
@@ -64,7 +64,7 @@ def predict(
         _predict(stored, source, out, options)
 
 
-def _predict(stored: StoredModel, source: Input, out: Path | None, options: OutputOptions) -> None:
+def _predict(stored: StoredModel, source: Source, out: Path | None, options: OutputOptions) -> None:
     preparation = preparation_for(stored, source)
     kept = options.columns(source)
     inputs = set(preparation.columns)
