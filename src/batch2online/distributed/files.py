@@ -1,4 +1,4 @@
-"""Learning from files on a cluster: a partition for each row group of Parquet, and for each other file.
+"""Learning from files by Dask: a partition for each row group of Parquet, and for each other file.
 
 Workers read the files, so all of them must see the same paths. Rows are numbered in the order of the files' names.
 """
@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from dask import delayed
 
-from batch2online.distributed.fitting import fit_table
-from batch2online.distributed.partitions import Partitions, Survey, numbered, surveyed
-from batch2online.distributed.running import Progress, computed
+from batch2online.distributed import shards
+from batch2online.distributed.dask import Partition, Progress, computed, counted, fit_partitions
 from batch2online.distributed.shards import Model, PartitionError
 
 Source = tuple[str, int | None]
@@ -45,15 +44,25 @@ def fit_files(
     columns : list of str, optional
         The columns to learn from; None is all others.
     progress : function, optional
-        As for :func:`batch2online.distributed.fit`.
+        As for :func:`batch2online.dask.fit`.
     """
+    shards.check_model(model)
     sources = [source for path in found(paths) for source in _sources(path)]
-    surveys = _surveys(sources, sample_weight)
-    names = _names(surveys, target, columns, sample_weight)
-    rows = [delayed(read, pure=False)(source, names) for source in sources]
-    weights = [None if sample_weight is None else delayed(_column)(source, sample_weight) for source in sources]
-    parts = numbered(rows, [None] * len(rows), weights, surveys, int(model.first_id))
-    return fit_table(model, Partitions(parts, names, target), progress)
+    counts = computed(*(delayed(_counted)(source, sample_weight, number) for number, source in enumerate(sources)))
+    known = next((names for *_, names in counts if names is not None), None)
+    names = _selected(known, target, columns, sample_weight)
+    read_rows, read_weights = delayed(read, pure=False), delayed(_column, pure=False)
+    partitions = [
+        Partition(
+            read_rows(source, names),
+            None,
+            None if sample_weight is None else read_weights(source, sample_weight),
+            n_rows,
+            n_ids,
+        )
+        for source, (n_rows, n_ids, _) in zip(sources, counts, strict=True)
+    ]
+    return fit_partitions(model, partitions, names, target, progress=progress)
 
 
 def found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
@@ -77,38 +86,28 @@ def _sources(path: str) -> list[Source]:
         return [(path, group) for group in range(file.num_row_groups)]
 
 
-def _surveys(sources: list[Source], sample_weight: str | None) -> list[Survey]:
-    """Return the size and columns of each partition: from the metadata of Parquet, or by reading other files once."""
-    if sample_weight is None and all(group is not None for _, group in sources):
-        return [_from_metadata(source) for source in sources]
-    look = delayed(_looked_at, pure=False)
-    return list(computed(*(look(source, sample_weight, number) for number, source in enumerate(sources))))
+def _counted(source: Source, sample_weight: str | None, number: int) -> tuple[int, int, tuple[Any, ...] | None]:
+    """Return the counts and names of :func:`counted`: from the metadata of Parquet, or by reading other files once."""
+    path, group = source
+    if group is not None and sample_weight is None:
+        from pyarrow.parquet import ParquetFile
 
-
-def _from_metadata(source: Source) -> Survey:
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(source[0]) as file:
-        n = file.metadata.row_group(source[1]).num_rows
-        return Survey(n, n, tuple(file.schema_arrow.names))
-
-
-def _looked_at(source: Source, sample_weight: str | None, number: int) -> Survey:
+        with ParquetFile(path) as file:
+            n = file.metadata.row_group(group).num_rows
+            return n, n, tuple(file.schema_arrow.names)
     rows = read(source, None)
     if sample_weight is None:
-        return surveyed(rows, None, number)
+        return counted(rows, None, number)
     if sample_weight not in getattr(rows, "columns", ()):
-        raise PartitionError(f"Partition {number}, {source[0]}: column {sample_weight!r}, the weights, is missing.")
-    return surveyed(rows, rows[sample_weight].to_numpy(), number)
+        raise PartitionError(f"Partition {number}, {path}: column {sample_weight!r}, the weights, is missing.")
+    return counted(rows, rows[sample_weight].to_numpy(), number)
 
 
-def _names(surveys: list[Survey], target: str | None, columns: Any, sample_weight: str | None) -> Any:
+def _selected(known: Any, target: str | None, columns: Any, sample_weight: str | None) -> Any:
     """Return the columns to read, the target among them; None for files without names."""
-    known = next((survey.columns for survey in surveys if survey.columns is not None), None)
-    wanted = [name for name in (target, sample_weight, *(columns or ())) if name is not None]
-    absent = [name for name in wanted if known is not None and name not in known]
-    if absent:
-        raise ValueError(f"No column is called {absent[0]!r}: the files have {list(known or ())}.")
+    for name in (target, sample_weight, *(columns or ())):
+        if name is not None and known is not None and name not in known:
+            raise ValueError(f"No column is called {name!r}: the files have {list(known)}.")
     if columns is None:
         return None if known is None else tuple(name for name in known if name != sample_weight)
     return (*columns, *(() if target is None or target in columns else (target,)))
