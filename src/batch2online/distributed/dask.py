@@ -102,7 +102,7 @@ def fit_partitions(
     template = shards.first_template(model)
     if names is not None and getattr(template, "columns", None) is not None:
         (first,) = computed(_leaves(template, partitions, names, target)[0])
-        template = first.new_shard(template.first_id)  # its features are those of all shards
+        template = shards.with_features_of(first)
     return shards.replace_state(model, _root(template, partitions, names, target, progress))
 
 
@@ -146,10 +146,10 @@ def _shard_of(
 
 def _tree(leaves: list[Any]) -> Any:
     """Return the task that merges these shards, a few at a time."""
-    merge = delayed(shards.merged, pure=False)
-    while len(leaves) > 1:
-        leaves = [merge(*leaves[start : start + shards.TOGETHER]) for start in range(0, len(leaves), shards.TOGETHER)]
-    return leaves[0]
+    merge, size = delayed(shards.merged, pure=False), shards.TOGETHER
+    while len(leaves) > size:
+        leaves = [merge(*leaves[start : start + size]) for start in range(0, len(leaves), size)]
+    return delayed(shards.root_of, pure=False)(*leaves)
 
 
 # -- collections as partitions -----------------------------------------------------------------------------------
@@ -167,7 +167,8 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> tuple[list[Partition], tu
         counts = list(computed(*map(delayed(counted), rows, weights, range(len(rows)))))
     names = next((columns for *_, columns in counts if columns is not None), None)
     parts = zip(rows, targets, weights, counts, strict=True)
-    return [Partition(*tasks, n_rows, n_ids) for *tasks, (n_rows, n_ids, _) in parts], names, target
+    found = [Partition(part, y, weight, n_rows, n_ids) for part, y, weight, (n_rows, n_ids, _) in parts]
+    return found, names, target
 
 
 def counted(rows: Any, weights: Any, number: int) -> tuple[int, int, tuple[Any, ...] | None]:
@@ -237,7 +238,9 @@ def _one_error() -> Iterator[None]:
     except Exception as error:
         kind = type(error).__name__
         if kind in _LOST:
-            what = f"The scheduler was lost ({kind}: {error}). The model is unchanged: fit again with another scheduler."
+            what = (
+                f"The scheduler was lost ({kind}: {error}). The model is unchanged: fit again with another scheduler."
+            )
         elif kind == "KilledWorker":
             what = (
                 f"Workers died repeatedly on the same partition ({error}): it is probably too large for their "

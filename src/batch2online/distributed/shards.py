@@ -62,6 +62,13 @@ def _bounded(template: Any) -> Any:
     return template
 
 
+def with_features_of(shard: Any) -> Any:
+    """Return a shard without rows that encodes columns as the rows of this one need it."""
+    settled = copy.copy(shard)
+    settled._stream = shard._with_final_columns()
+    return settled.new_shard(int(shard.first_id))
+
+
 def learned(template: Any, batches: Iterable[tuple[Any, Any, Any]], first_id: int, n_ids: int) -> Any:
     """Return a shard that has learned batches of rows, targets and weights, as many as were counted before."""
     shard = template.new_shard(first_id)
@@ -100,6 +107,14 @@ def merged(*shards: Any) -> Any:
     for shard in shards[1:]:
         result.merge(shard)
     return result
+
+
+def root_of(*shards: Any) -> Any:
+    """Return one estimator of the rows of all shards, fitted to all of them."""
+    root = merged(*shards)
+    if len(shards) == 1 and root._stream.ordered:
+        root._stream = root._stream.refit("merged")
+    return root
 
 
 def replace_state(model: Model, root: Any) -> Model:
