@@ -264,7 +264,7 @@ def test_calls_that_wait_together_are_one_transaction(tmp_path):
     go, table = threading.Event(), pa.Table.from_pylist
     model.submit(lambda: go.wait(10))
     calls = [ROWS[:10], [{"a": 1.0, "y": 1.0}], ROWS[10:15], [ROWS[15] | {"y": "x"}], ROWS[15:20]]
-    futures = [model.submit(lambda rows=rows: model.learn(table(rows), None, None)) for rows in calls]
+    futures = [model.submit(lambda rows=rows: model.learn(table(rows), None)) for rows in calls]
     before = model.durable._session.n_calls
     go.set()
     assert [futures[i].result(10) for i in (0, 2, 4)] == [(0, 9), (10, 14), (15, 19)]
