@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="needs httpx2")
 
+from sklearn.linear_model import Ridge
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
@@ -221,12 +222,23 @@ def test_other_errors_are_sentences(learned):
     assert "no rows yet" in detail(learned.post("/models/new/predict", json=[{"a": 1}]), 409)
 
 
-def test_a_failure_of_the_service_tells_nothing(learned, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("secret")
+@pytest.mark.parametrize("error", [RuntimeError, AttributeError, ZeroDivisionError])
+def test_a_failure_of_the_service_tells_nothing(learned, monkeypatch, error):
+    def fail(*_, **__):
+        raise error("secret")
 
-    monkeypatch.setattr(ServedModel, "learn", fail)
+    monkeypatch.setattr(Durable, "partial_fit", fail)
     assert "secret" not in detail(learned.post("/models/price/learn", json=ROWS[:2]), 500)
+
+
+@pytest.mark.parametrize("error", [AttributeError, ZeroDivisionError, MemoryError, NotImplementedError])
+def test_a_failure_of_the_estimator_of_a_user_is_told(client, monkeypatch, error):
+    def fail(*_, **__):
+        raise error("too few rows")
+
+    monkeypatch.setattr(Ridge, "fit", fail)
+    client.put("/models/ridge", json=REGRESSION | {"estimator": "sklearn.linear_model.Ridge"})
+    assert "too few rows" in detail(client.post("/models/ridge/learn", json=ROWS), 422)
 
 
 def test_sizes_and_numbers_are_limited(tmp_path):

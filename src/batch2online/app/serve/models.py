@@ -93,7 +93,6 @@ class ServedModel:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=path.stem)
         self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._rates: deque[tuple[float, int]] = deque(maxlen=120)
-        self._regret: tuple[tuple[int, int], Regret] | None = None
 
     # -- what there is to know ------------------------------------------------------------------------
 
@@ -128,11 +127,9 @@ class ServedModel:
         return [Change(each.at, each.reason, finite(each.magnitude)) for each in events if each.at > since]
 
     def regret(self) -> Regret:
-        """Return ``regret_``, computed once for the rows learned and not forgotten."""
-        rows = self.n_seen, self.durable.next_id
-        if self._regret is None or self._regret[0] != rows:
-            self._regret = rows, self.asked(lambda: self.durable.model.regret_)
-        return self._regret[1]
+        """Return ``regret_``."""
+        found: Regret = self.asked(lambda: self.durable.model.regret_)
+        return found
 
     def rate(self) -> float:
         """Return rows learned a second over the last ten seconds."""
@@ -171,7 +168,7 @@ class ServedModel:
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
         """Append a call to the pending ones; its result is set when it is committed."""
         future: Future[Result] = Future()
-        self._pending.append((partial(self.asked, call), future))
+        self._pending.append((call, future))
         self._thread.submit(self._commit_group)
         return future
 
@@ -180,9 +177,11 @@ class ServedModel:
         taken = [self._pending.popleft() for _ in range(min(GROUP, len(self._pending)))]
         group = [(call, future) for call, future in taken if future.set_running_or_notify_cancel()]
         if len(group) == 1:  # if it raises, nothing is written
-            outcomes = [_outcome(partial(self.durable.batch, group[0][0]))]
+            outcomes = [self._outcome(partial(self.durable.batch, group[0][0]))]
         elif group:
-            together, failure = _outcome(lambda: self.durable.batch(lambda: [_outcome(call) for call, _ in group]))
+            together, failure = self._outcome(
+                lambda: self.durable.batch(lambda: [self._outcome(call) for call, _ in group])
+            )
             outcomes = together or [(None, failure)] * len(group)
         else:
             return
@@ -191,6 +190,13 @@ class ServedModel:
                 future.set_result(result)
             else:
                 future.set_exception(failure)
+
+    def _outcome(self, call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+        """Return the result of a call, or what it raised."""
+        try:
+            return self.asked(call), None
+        except Exception as error:
+            return None, error
 
     def asked(self, call: Callable[[], Result]) -> Result:
         """Return the result of a call of the model; what the model refuses becomes a problem of the request.
@@ -355,14 +361,6 @@ class ModelFolder:
         """Close all models."""
         for model in self:
             model.close()
-
-
-def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """Return the result of a call, or what it raised."""
-    try:
-        return call(), None
-    except Exception as error:
-        return None, error
 
 
 def taken_keys(table: pa.Table, column: str | None) -> tuple[list[Any] | None, pa.Table]:
