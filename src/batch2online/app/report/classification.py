@@ -38,7 +38,7 @@ class ClassifiedRows:
     @property
     def predicted(self) -> IntArray:
         """Index of the most probable class of each row."""
-        return self.probabilities.argmax(axis=1)
+        return np.asarray(self.probabilities.argmax(axis=1), dtype=np.int64)
 
     @property
     def confusion(self) -> FloatArray:
