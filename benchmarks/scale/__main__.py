@@ -1,15 +1,15 @@
-"""``python -m benchmarks.scale run|parts|tree|peers``; lines of JSON go to the screen and to ``--out``."""
+"""``python -m benchmarks.scale run|parts``; lines of JSON go to the screen and to ``--out``."""
 
 import argparse
 
-from benchmarks.scale import measure, peers, tree
+from benchmarks.scale import measure
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("what", choices=["run", "parts", "tree", "peers"])
+    parser.add_argument("what", choices=["run", "parts"])
     parser.add_argument("--task", choices=["regression", "clusters"], default="regression")
-    parser.add_argument("--rows", type=float, default=1e7, help="rows, or shards of a tree")
+    parser.add_argument("--rows", type=float, default=1e7, help="rows")
     parser.add_argument("--start", type=float, default=0, help="rows that the model has seen before")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--model", help="a file that the model is read from and written to")
@@ -17,14 +17,9 @@ def main():
     given = parser.parse_args()
     if given.what == "run":
         found = measure.run(given.task, int(given.rows), given.workers, int(given.start), given.model)
-    elif given.what == "parts":
-        found = {"task": given.task, **measure.parts(given.task)}
-    elif given.what == "tree":
-        found = tree.run(given.task, int(given.rows))
     else:
-        found = peers.run(int(given.rows))
-    for line in found if isinstance(found, list) else [found]:
-        measure.kept(given.out, line)
+        found = {"task": given.task, **measure.parts(given.task)}
+    measure.kept(given.out, found)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,6 @@ def _tables(result: dict[str, Any]) -> Iterator[str]:
 def origin(result: dict[str, Any]) -> str:
     """Return the command, the commit, the date and the kind of machine of a result."""
     machine = result["machine"]
-    busy = ", busy with other work, which affects times only" if machine["busy"] else ""
+    busy = ", busy" if machine["busy"] else ""
     where = f"{machine['processor']}, {machine['cores']} cores{busy}"
     return f"(`{result['command']}`, commit {result['commit'][:8]}, {result['date']}, {where}.)"

@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 
 from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
-from benchmarks.suite.studies.command_line import COLUMNS, written
 
-GROUP = "command"
+GROUP, COLUMNS, BLOCK = "command", 10, 10_000
 POLARS = """
 import sys
 import polars
@@ -38,6 +39,19 @@ def measure(form: Form) -> Iterator[Line]:
         found = seconds(form, {"ours": run(many, folder), "polars": ["-c", POLARS, str(many)]})
         text = f"time of `batch2online run` / polars and `LinearRegression`, {rows:,} x {COLUMNS} as CSV"
         yield Line(GROUP, text, found["ours"] / found["polars"], at_most=1.1)
+
+
+def written(path: Path, n: int) -> Path:
+    """Write the rows, a few at a time."""
+    rng, names = np.random.default_rng(0), [*(f"x{j}" for j in range(COLUMNS)), "y"]
+    with pa.csv.CSVWriter(path, pa.schema([(name, pa.float64()) for name in names])) as writer:
+        for start in range(0, n, BLOCK):
+            size = min(BLOCK, n - start)
+            X = rng.standard_normal((size, COLUMNS))
+            y = X.sum(axis=1) + rng.standard_normal(size)
+            values = np.column_stack([X, y]).round(6)
+            writer.write_table(pa.table({name: values[:, j] for j, name in enumerate(names)}))
+    return path
 
 
 def run(path: Path, folder: str) -> list[str]:

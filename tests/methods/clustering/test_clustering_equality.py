@@ -12,11 +12,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import OnlineClustering, load, sampling
+from batch2online import OnlineClustering, sampling
 from batch2online.checks import failing_on_call, small_blocks, state
 from batch2online.coresets import Clustering
 from batch2online.methods import scores
@@ -101,8 +100,6 @@ STREAMS = {
 every_stream = pytest.mark.parametrize("name", STREAMS)
 pytestmark = pytest.mark.few(4)  # of the streams, others for each test
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
-HISTORIES = ["memory", "folder", "coreset"]
-every_history = pytest.mark.parametrize("history", HISTORIES)
 
 
 @cache
@@ -200,65 +197,10 @@ def test_chunk_sizes_do_not_matter_for_any_power(name, history, z):
     assert_identical(chunked, learned_at_once(name, z, history))
 
 
-@pytest.mark.parametrize("name", [name for name in STREAMS if name != "many_columns"])
-def test_single_rows_give_the_same_clusters_as_chunks(name):
-    X = data(name)[0]
-    by_one, by_chunks = new(), new()
-    for row in X:
-        by_one.learn_one(row)
-        by_chunks.partial_fit(row[None])
-    at_once = new().partial_fit(X)
-    assert_identical(by_one, at_once)
-    assert_identical(by_chunks, at_once)
-
-
 @pytest.mark.parametrize("name", ["gaussian", "weighted", "tight_clusters", "many_columns"])
 def test_rows_in_a_folder_are_rows_in_memory(name, tmp_path):
     model = learn(new(history=tmp_path), name, random_cuts(len(data(name)[0]), 40))
     assert_identical(model, learned_at_once(name))
-
-
-@every_history
-@pytest.mark.parametrize("first_id", [432, 999])
-def test_chunk_sizes_do_not_matter_for_any_first_id(first_id, history, tmp_path):
-    cuts = random_cuts(N, 40)
-    chunked, at_once = (
-        learn(new(history=place(history, tmp_path / part), first_id=first_id), "gaussian", part_cuts)
-        for part, part_cuts in (("a", cuts), ("b", []))
-    )
-    assert_identical(chunked, at_once)
-    assert chunked.coreset_.ids.min() >= first_id
-
-
-@every_history
-def test_looking_at_clusters_changes_nothing(history, tmp_path):
-    model = new(history=place(history, tmp_path), first_id=500)
-    for start, stop in pairwise([0, *random_cuts(N, 12, 2), N]):
-        model.partial_fit(data("gaussian")[0][start:stop])
-        before = state(model)
-        assert len(model.coreset_) <= model.regret_.rows == model.n_seen_ == stop
-        assert state(model) == before
-    assert_identical(model, learn(new(history=place(history, tmp_path / "other"), first_id=500), "gaussian", []))
-
-
-@every_history
-@pytest.mark.parametrize("at", [1, 1_000, 1_111])
-def test_saved_clusters_continue_where_they_were(at, history, tmp_path):
-    X, _ = data("gaussian")
-    learn_part = new(history=place(history, tmp_path)).partial_fit(X[: at // 3 + 1])
-    if at > 1:
-        learn_part.partial_fit(X[at // 3 + 1 : at])
-    learn_part.save(tmp_path / "model")
-    del learn_part
-    expected = learned_at_once("gaussian", history="coreset" if history == "coreset" else "memory")
-    assert_identical(load(tmp_path / "model").partial_fit(X[at:]), expected)
-
-
-@pytest.mark.parametrize("name", ["tight_clusters", "weighted", "all_identical", "many_columns"])
-def test_a_saved_learner_of_any_stream_continues_where_it_was(name, tmp_path):
-    X, weights = data(name)
-    new().partial_fit(X[:105], sample_weight=weights[:105]).save(tmp_path / "model")
-    assert_identical(learn(load(tmp_path / "model"), name, [], start=105), learned_at_once(name))
 
 
 # -- the same rows by another way ---------------------------------------------------------------------
@@ -341,18 +283,6 @@ def test_a_coreset_read_before_rows_are_forgotten_is_not_read_again():
     assert built.forget(range(5)).add(X[100:105]).coreset().ids.tolist() == list(range(5, 105))
 
 
-@pytest.mark.parametrize("history", ["memory", "folder"])
-def test_a_history_may_be_emptied_and_filled_again(history, tmp_path):
-    X, _ = data("gaussian")
-    model = new(history=place(history, tmp_path), refresh=Geometric(start=50)).partial_fit(X[:50])
-    model.forget(range(50))
-    assert model.n_seen_ == len(model.coreset_) == 0
-    assert model.regret_.optimum == model.regret_.loss == 0
-    model.partial_fit(X[50:100] + 1e3)
-    assert model.coreset_.ids.tolist() == list(range(50, 100))
-    assert model.cluster_centers_.min() > 900
-
-
 # -- rows of any shape --------------------------------------------------------------------------------
 
 
@@ -418,38 +348,6 @@ def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size
 
 
 # -- failures -----------------------------------------------------------------------------------------
-
-
-@every_history
-@pytest.mark.parametrize(("failing_solve", "exception"), [(1, KeyboardInterrupt), (2, ArithmeticError)])
-def test_a_chunk_interrupted_in_the_solver_leaves_every_history_as_it_was(
-    monkeypatch, history, exception, failing_solve, tmp_path
-):
-    X, _ = data("gaussian")
-    model = new(history=place(history, tmp_path), refresh=Geometric(1.15, start=500)).partial_fit(X[:900])
-    undisturbed = new(
-        history="coreset" if history == "coreset" else "memory", refresh=Geometric(1.15, start=500)
-    ).partial_fit(X)
-    before = state(model)
-    with monkeypatch.context() as context:
-        context.setattr(ClusteringProblem, "fit", failing_on_call(ClusteringProblem.fit, failing_solve, exception))
-        with pytest.raises(exception):
-            model.partial_fit(X[900:])
-    assert state(model) == before
-    assert_identical(model.partial_fit(X[900:]), undisturbed)
-
-
-@every_history
-def test_a_bad_weight_among_sparse_rows_leaves_no_trace_in_any_history(history, tmp_path):
-    X, _ = data("gaussian")
-    model = new(history=place(history, tmp_path)).partial_fit(X[:70])
-    before = state(model)
-    weights = np.where(np.arange(N - 70) == 1_100, -1.0, 1.0)
-    with pytest.raises(ValueError, match="row 1100"):
-        model.partial_fit(sp.csr_array(X[70:]), sample_weight=weights)
-    assert state(model) == before
-    expected = learned_at_once("gaussian", history="coreset" if history == "coreset" else "memory")
-    assert_identical(model.partial_fit(X[70:]), expected)
 
 
 ACTS = {"forget": lambda model, _: model.forget([3, 1_020]), "merge": lambda model, other: model.merge(other)}

@@ -8,12 +8,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from batch2online import OnlineRegression
-from batch2online.checks import failing_on_call, state
-from batch2online.methods.least_squares.problem import LeastSquares
+from batch2online.checks import state
 from batch2online.refresh import Adaptive, EveryStep, Geometric, OnChange
 
 WIDTH = 3
@@ -42,14 +39,6 @@ def test_parameters_set_later_are_those_used():
     later = OnlineRegression(random_state=0).set_params(epsilon=0.3, solve="exact", refresh=Geometric(2.0))
     at_once = OnlineRegression(epsilon=0.3, solve="exact", refresh=Geometric(2.0), random_state=0)
     assert state(later.fit(X, y)) == state(at_once.fit(X, y))
-
-
-def test_pipeline_predicts_as_the_estimator_on_scaled_rows():
-    X, y = stream()
-    pipeline = make_pipeline(StandardScaler(), OnlineRegression(random_state=0)).fit(X, y)
-    scaled = StandardScaler().fit_transform(X)
-    alone = OnlineRegression(random_state=0).fit(scaled, y)
-    assert np.array_equal(pipeline.predict(X), alone.predict(scaled))
 
 
 def test_grid_search_tries_every_epsilon():
@@ -88,16 +77,6 @@ def test_exact_models_of_several_targets_are_those_of_each(intercept):
 
 
 # -- one row at a time --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [list, tuple, np.asarray])
-def test_learn_one_of_a_column_of_targets_is_partial_fit_of_one_row(kind):
-    X, y = stream(150, n_targets=1)
-    by_one, by_chunk = (OnlineRegression(random_state=0, refresh=Geometric(1.5)) for _ in range(2))
-    for row, target in zip(X, y, strict=True):
-        by_one.learn_one(kind(row), target)
-        by_chunk.partial_fit(row[None], target[None])
-    assert state(by_one) == state(by_chunk)
 
 
 @pytest.mark.parametrize("n_targets", [None, 2])
@@ -231,29 +210,6 @@ def test_every_change_is_logged_with_its_time_size_and_exact_costs(policy):
 # -- merging and forgetting ---------------------------------------------------------------------------
 
 
-def shards(n=600, **settings):
-    X, y = stream(n)
-    settings = {"coreset_size": 80, "random_state": 0} | settings
-    first = OnlineRegression(**settings).partial_fit(X[:250], y[:250])
-    second = OnlineRegression(first_id=250, **settings).partial_fit(X[250:], y[250:])
-    return X, y, first, second
-
-
-def test_merged_shards_are_one_estimator_that_saw_all_rows():
-    X, y, first, second = shards(solve="exact")
-    untouched, changes = state(second), first.n_changes_
-    assert first.merge(second) is first
-    assert state(second) == untouched
-    assert first.n_seen_ == 600
-    assert first.coreset_ == OnlineRegression(coreset_size=80, random_state=0).partial_fit(X, y).coreset_
-    coef, constant = least_squares(X, y)
-    assert first.coef_ == pytest.approx(coef, rel=1e-9)
-    assert first.intercept_ == pytest.approx(constant, rel=1e-9)
-    assert first.n_changes_ == changes + 1
-    assert first.changes_[-1].at == 600
-    assert "merged with 350 rows" in first.changes_[-1].reason
-
-
 class AnotherRegression(OnlineRegression):
     pass
 
@@ -287,22 +243,6 @@ def test_regressions_of_other_settings_are_not_merged(other, error, message):
     assert pickle.dumps(other) == theirs
 
 
-def test_forgetting_gives_the_estimator_that_never_saw_the_rows():
-    X, y = stream(600)
-    ids = np.arange(0, 600, 7)
-    model = OnlineRegression(solve="exact", coreset_size=80, keep_history=True, first_id=50, random_state=0)
-    model.partial_fit(X, y)
-    assert model.forget(ids + 50) is model
-    left = np.delete(np.arange(600), ids)
-    coef, constant = least_squares(X[left], y[left])
-    assert model.n_seen_ == len(left)
-    assert model.coef_ == pytest.approx(coef, rel=1e-9)
-    assert model.intercept_ == pytest.approx(constant, rel=1e-9)
-    assert model.regret_.optimum == pytest.approx(np.square(X[left] @ coef + constant - y[left]).sum(), rel=1e-9)
-    assert set(model.coreset_.ids - 50) <= set(left)
-    assert "86 rows forgotten" in model.changes_[-1].reason
-
-
 def test_the_loss_after_forgetting_is_that_of_the_other_rows_alone():
     X, y = stream(300)
     settings = {"refresh": Geometric(2.0), "random_state": 0}
@@ -315,47 +255,12 @@ def test_the_loss_after_forgetting_is_that_of_the_other_rows_alone():
 # -- failures -----------------------------------------------------------------------------------------
 
 
-def learn_rows_one_by_one(model, X, y):
-    for row, target in zip(X, y, strict=True):
-        model.learn_one(row, target)
-
-
-def test_weights_of_an_interrupted_chunk_leave_no_trace(monkeypatch):
-    X, y = stream(150)
-    model, undisturbed = (OnlineRegression(refresh=Geometric(1.5, start=100), random_state=0) for _ in range(2))
-    undisturbed.partial_fit(X, y)
-    learn_rows_one_by_one(model, X[:70], y[:70])
-    with monkeypatch.context() as patch:
-        patch.setattr(LeastSquares, "fit", failing_on_call(LeastSquares.fit, 1, KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            model.partial_fit(X[70:], y[70:], sample_weight=np.full(80, 9.0))
-    learn_rows_one_by_one(model, X[70:85], y[70:85])
-    assert state(model.partial_fit(X[85:], y[85:])) == state(undisturbed)
-
-
-def test_an_interrupted_first_chunk_leaves_the_estimator_without_rows(monkeypatch):
-    model = OnlineRegression(random_state=0)
-    before = dict(vars(model))
-    monkeypatch.setattr(LeastSquares, "fit_online", failing_on_call(LeastSquares.fit_online, 1, KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        model.partial_fit(*stream())
-    assert vars(model) == before
-
-
 # -- after forgetting ----------------------------------------------------------------------------------
 
 
 def stream_of(n, sign=1.0):
     rows = np.random.default_rng(0).normal(size=(n, 4))
     return rows, sign * (rows @ [1.0, 2.0, 3.0, 4.0] + 1.0)
-
-
-def test_forgetting_all_rows_leaves_nothing_of_them():
-    model = OnlineRegression(random_state=0, keep_history=True).partial_fit(*stream_of(300)).forget(range(300))
-    assert model.n_seen_ == 0
-    assert not model.coef_.any()
-    model.partial_fit(*stream_of(200, sign=-1.0))
-    np.testing.assert_allclose(model.coef_, [-1.0, -2.0, -3.0, -4.0])
 
 
 def test_the_schedule_after_forgetting_is_that_of_the_rows_left():

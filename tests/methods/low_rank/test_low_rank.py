@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
-from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 
-import state_bytes as storage
 from batch2online import OnlineLowRank, datasets, load, sampling
 from batch2online.checks import small_blocks
 from batch2online.coresets import RidgeLeverage
@@ -129,25 +127,6 @@ def assert_identical(one, other):
     assert one.changes_ == other.changes_
 
 
-def assert_same_subspace(one, other):
-    """The same coreset gives the same subspace; its basis may be turned. Moments of all rows agree up to rounding."""
-    assert one.coreset_ == other.coreset_
-    if one.solve == "coreset":
-        assert np.array_equal(one.mean_, other.mean_)
-    np.testing.assert_allclose(one.mean_, other.mean_, rtol=1e-9, atol=1e-12 * np.abs(other.mean_).max())
-    assert subspace_angles(one.components_.T, other.components_.T)[0] < 1e-7
-
-
-@pytest.mark.parametrize("size", [7, 100, None])
-@either_center
-@every_stream
-@pytest.mark.covering
-def test_chunk_sizes_do_not_matter_to_a_subspace(name, center, size):
-    X = data(name)
-    cuts = range(size, N, size) if size else np.sort(np.random.default_rng(1).integers(1, N, size=40)).tolist()
-    assert_identical(learn(new(center), X, list(dict.fromkeys(cuts))), learned_at_once(name, center))
-
-
 @either_center
 @every_stream
 def test_the_coreset_is_the_plain_function_of_all_rows(name, center):
@@ -155,28 +134,6 @@ def test_the_coreset_is_the_plain_function_of_all_rows(name, center):
     ids, weights = from_scratch(data(name), np.arange(N), model._stream.sketch)
     assert np.array_equal(model.coreset_.ids, ids)
     assert np.array_equal(model.coreset_.weights, weights)
-
-
-@pytest.mark.parametrize("solve", ["exact", "coreset"])
-@either_center
-@every_stream
-@pytest.mark.few(4)
-def test_shards_merge_into_one_in_any_order(name, center, solve):
-    X = data(name)
-    bounds = [0, 200, 203, 1_100, 1_800, N]
-    shards = [new(center, first_id=a, solve=solve).partial_fit(X[a:b]) for a, b in pairwise(bounds)]
-    whole = new(center, solve=solve).fit(X)
-    for order in ([0, 1, 2, 3, 4], [3, 0, 4, 2, 1]):
-        merged = load_copy(shards[order[0]])
-        for index in order[1:]:
-            merged.merge(shards[index])
-        assert_same_subspace(merged, whole)
-
-
-def load_copy(model):
-    copy = type(model)._from_state(storage.deserialise(storage.serialise(model._state())))
-    assert storage.serialise(copy._state()) == storage.serialise(model._state())
-    return copy
 
 
 @either_center
@@ -190,15 +147,6 @@ def test_a_subspace_knows_nothing_of_forgotten_rows(name, center):
     assert np.array_equal(model.coreset_.ids, ids)
     assert np.array_equal(model.coreset_.weights, weights)
     assert model.n_seen_ == model.regret_.rows == N - 100
-
-
-@either_center
-def test_a_saved_subspace_continues_where_it_was(center, tmp_path):
-    X = data("gaussian")
-    model = new(center).partial_fit(X[:1_345])
-    model.save(tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    assert_identical(loaded.partial_fit(X[1_345:]), learned_at_once("gaussian", center))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 5, 8, 11])
@@ -352,17 +300,6 @@ def test_a_loaded_learner_continues_bit_for_bit_at_every_row(basis, tmp_path):
         model.learn_one(row)
         loaded.learn_one(row)
     assert_identical(model, loaded)
-
-
-def test_works_from_the_first_row_and_with_sparse_rows():
-    model = OnlineLowRank(3, random_state=0)
-    X = np.eye(5)
-    for row in X:
-        model.partial_fit(csr_matrix(row[None]))
-        assert model.transform(X).shape == (5, 3)
-        np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(3), atol=1e-12)
-    assert model.get_feature_names_out().tolist() == ["onlinelowrank0", "onlinelowrank1", "onlinelowrank2"]
-    np.testing.assert_allclose(model.predict_one(X[0]), model.transform(X[:1])[0])
 
 
 @pytest.mark.parametrize(
