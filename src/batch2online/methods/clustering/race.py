@@ -24,8 +24,6 @@ from batch2online.schema import (
     below,
     finite,
     number,
-    require,
-    require_equal,
     shape,
     storable,
 )
@@ -146,11 +144,6 @@ class StageCandidates:
     positions: Annotated[IntArray, shape("n")]
     variables: Annotated[FloatArray, shape("n"), finite, at_least(0)]
 
-    def validate(self) -> None:
-        n = len(self.positions)
-        require(1 <= n <= _LARGEST_STATED, f"positions: found {n}, expected 1 to {_LARGEST_STATED}")
-        require((np.diff(self.bound_keys) >= 0).all(), f"bound_keys: found {self.bound_keys}, expected ascending ones")
-
     @property
     def limit(self) -> float:
         """Lower bound of the keys of all other points."""
@@ -211,18 +204,6 @@ class Race:
     offset: Annotated[float, above(0), finite] = 1.0
     candidates: tuple[StageCandidates, ...] = ()
     winners: tuple[StageWinner | None, ...] = ()
-
-    def validate(self) -> None:
-        require((self.origin is None) == (self.rows == 0), f"origin: found {self.origin} for {self.rows} rows")
-        stages = 0 if self.origin is None else self.k
-        require_equal("candidates and winners", (len(self.candidates), len(self.winners)), (stages, stages))
-        for candidates in self.candidates:
-            is_within = ((candidates.positions >= 0) & (candidates.positions < self.rows)).all()
-            require(is_within, f"candidates: found {candidates.positions}, expected positions below {self.rows}")
-        for winner in filter(None, self.winners):
-            is_among = -1 <= winner.position < winner.rows <= self.rows and len(winner.before) < self.k
-            is_after = all(0 <= seed < self.rows for seed in winner.before)
-            require(is_among and is_after, f"winners: found {winner}, expected positions below {self.rows}")
 
     def updated(self, history: RaceRows) -> Race:
         """Return the race with all rows of the history."""
