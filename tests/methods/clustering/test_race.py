@@ -20,7 +20,7 @@ from batch2online import sampling
 from batch2online.history import History
 from batch2online.methods import scores
 from batch2online.methods.clustering import race
-from batch2online.methods.clustering.race import Race, RowSearch, StageCandidates, exponentials
+from batch2online.methods.clustering.race import Race, StageCandidates, exponentials
 from batch2online.methods.clustering.sketch import drawn_seeds
 from batch2online.rows import Rows
 
@@ -139,7 +139,8 @@ def seed_changes(k, n, seed):
     history, runs, old, changes = History(10_000, 2, 0), Race(k, 2.0, seed), None, 0
     for t in range(n):
         history = history.append(rows_of(X[t : t + 1], np.ones(1), t))
-        runs, seeds = runs.updated(history).run(history)
+        runs = runs.updated(history)
+        seeds = runs.run(history)
         changes += old is None or not np.array_equal(seeds, old)
         old = seeds
     return changes
@@ -170,7 +171,8 @@ def raced(X, weights, k, z, cuts):
     history, runs, seeds = History(1_000, X.shape[1], 0), Race(k, z, 5), np.empty(0)
     for start, stop in zip([0, *cuts], [*cuts, len(X)], strict=True):
         history = history.append(rows_of(X[start:stop], weights[start:stop], start))
-        runs, seeds = runs.updated(history).run(history)
+        runs = runs.updated(history)
+        seeds = runs.run(history)
     return seeds
 
 
@@ -225,25 +227,6 @@ def test_stages_that_share_a_search_have_the_winners_of_all_rows(z, searched):
     weights = rng.uniform(0.5, 2, size=2_000)
     with patch.object(race, "_SEARCHED", searched):
         assert np.array_equal(raced(X, weights, 40, z, [700]), scores.clustering_seeds(X, 40, z, 5, weights))
-
-
-def test_rows_are_searched_once_for_the_same_seeds():
-    X = np.tile(np.random.default_rng(0).normal(size=(3, 2)), (700, 1))
-    history, searched = History(10_000, 2, 0), []
-    history = history.append(rows_of(X, np.ones(len(X))))
-    losses = RowSearch._losses
-
-    def counted(self, block, rows, seeds):
-        searched.append(len(rows))
-        return losses(self, block, rows, seeds)
-
-    with patch.object(RowSearch, "_losses", counted):
-        runs, seeds = Race(5, 2.0, 1).updated(history).run(history)
-        assert len(seeds) == 3
-        assert searched == [len(X)]
-        history = history.append(rows_of(X[:10], np.ones(10), len(X)))
-        runs.updated(history).run(history)
-    assert searched == [len(X), 10]
 
 
 @pytest.mark.parametrize("z", [1.0, 2.0, 3.0])

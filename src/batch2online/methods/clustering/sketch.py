@@ -213,24 +213,6 @@ class AssignedStatistics(SeedStatistics):
         least = self.masses.min(where=self.masses > 0, initial=np.inf)
         return np.asarray(weights * (losses * (share / self.cost if self.cost else 0.0) + share / least))
 
-    def exceeding(self, level: float, rows: Rows, is_nearest: BoolArray, losses: FloatArray) -> BoolArray:
-        """Mark every row whose score exceeds ``level``; some rows with a lower score may be marked as well.
-
-        A score exceeds the level where the loss exceeds a threshold that depends on the cluster. Small clusters are
-        compared with their own threshold. The large ones share the lowest of theirs, which saves a pass over the rows
-        for each of them; the caller looks at the scores of marked rows anyway.
-        """
-        if self.cost == 0 or not all_ones(rows.weights):
-            return self._scores(losses, is_nearest.argmax(axis=0), rows.weights) > level
-        share = 1 / (1 + self.k)
-        with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
-            bounds = (level - share / self.masses) * (self.cost / share)
-        is_large = self.masses >= 2 * share / level
-        found = losses > (bounds[is_large].min() if is_large.any() else np.inf)
-        for seed in np.flatnonzero(~is_large & (self.masses > 0)):
-            found |= is_nearest[seed] & (losses > bounds[seed])
-        return np.asarray(found)
-
 
 @storable
 @stores(statistics=AssignedStatistics)
@@ -252,11 +234,8 @@ class FixedSeeds(SeededSketch):
         words = self._words(rows.ids)
         few = np.arange(len(rows))
         if self.totals.n_rows > self.settings.size:
-            low = words <= sampling.word_below(self._usual)
-            low |= self.statistics.exceeding(self._usual / (self.constant * SAFETY), rows, is_nearest, losses)
-            few = np.flatnonzero(low)
-            bounds = self.statistics.bounds_of(losses[few], rows.weights[few])
-            few = few[kept(sampling.inclusion_uniforms(words[few]), bounds * (self.constant * SAFETY))]
+            bounds = self.statistics.bounds_of(losses, rows.weights)
+            few = np.flatnonzero(kept(sampling.inclusion_uniforms(words), bounds * (self.constant * SAFETY)))
         labels = np.arange(len(is_nearest), dtype=np.float32) @ np.take(is_nearest, few, axis=1).astype(np.float32)
         columns = np.column_stack([losses[few], labels, position + few])
         candidates = Candidates(
@@ -290,7 +269,6 @@ def largest_value(z: float) -> float:
     reads_history=bool,
     race=Race,
     sampler=SeededSketch | None,
-    raced_rows=int,
     sampled_rows=Count,
 )
 class ClusteringSketch(Sketch):
@@ -310,7 +288,7 @@ class ClusteringSketch(Sketch):
 
     def _begin(self) -> None:
         self.race, self.sampler = Race(self.k, self.z, self.settings.seed), None
-        self.raced_rows = self.sampled_rows = 0
+        self.sampled_rows = 0
         if not self.reads_history:
             self.sampler = self._new_sampler(MovingSeeds, self._no_rows(), self.settings.shape[0])
 
@@ -363,15 +341,15 @@ class ClusteringSketch(Sketch):
         return self if self._keeps_every_row else self._with_seeds(history)
 
     def _with_seeds(self, history: RowSource | None) -> Self:
-        if self.raced_rows == self.totals.n_rows and self.reads_history:
+        if self.race.rows == self.totals.n_rows and self.reads_history:
             return self
         new = self._copy()
         if not self.reads_history:
             new.sampler = self.sampler.prepared()
             return new
         assert history is not None
-        new.race, chosen = self.race.updated(history).run(history)
-        new.raced_rows, seeds = self.totals.n_rows, history.at(chosen)
+        new.race = self.race.updated(history)
+        seeds = history.at(new.race.run(history))
         is_kept = self.sampler is not None and self._current_size <= self.sampler.settings.size
         if not is_kept or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
             new.sampler, new.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
