@@ -19,7 +19,6 @@ from batch2online.refresh import EveryStep
 
 X, Y = datasets.load_regression("diabetes")
 ROWS = datasets.load_rows("digits")[:300]
-LOSS = {False: "lowrank", True: "pca"}
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,6 @@ judges the race must also convict races with a known defect.
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import permutations
 from unittest.mock import patch
 
 import numpy as np
@@ -20,7 +18,7 @@ from batch2online import sampling
 from batch2online.history import History
 from batch2online.methods import scores
 from batch2online.methods.clustering import race
-from batch2online.methods.clustering.race import Race, StageCandidates, exponentials
+from batch2online.methods.clustering.race import Race, exponentials
 from batch2online.methods.clustering.sketch import drawn_seeds
 from batch2online.rows import Rows
 
@@ -72,62 +70,6 @@ def test_variables_that_should_be_independent_look_so(pair):
     assert looks_independent(u, v)
     mixed = np.where(np.arange(len(v)) % 20 == 0, u, v)
     assert not looks_independent(u, mixed)
-
-
-# -- the law of the seeds ------------------------------------------------------------------------------
-
-POINTS = np.array([[0.0], [1.0], [1.5], [4.0], [9.0]])
-WEIGHTS = np.array([1.0, 3.0, 1.0, 2.0, 0.5])
-TRIALS = 4_000
-
-
-def exact_law(z):
-    """Probabilities of all ordered choices of three seeds."""
-    law = {}
-    for chosen in permutations(range(len(POINTS)), 3):
-        probability, losses = 1.0, np.ones(len(POINTS))
-        for place, index in enumerate(chosen):
-            mass = WEIGHTS * losses
-            probability *= mass[index] / mass.sum()
-            losses = np.abs(POINTS - POINTS[list(chosen[: place + 1]), 0]).min(axis=1) ** z
-        law[chosen] = probability
-    return law
-
-
-def has_the_right_law(z, variables=exponentials):
-    """Whether seeds of the same points under many ids are as frequent as they should be."""
-    every = np.arange(5 * TRIALS)
-    table = np.stack([variables(0, every, np.full(len(every), stage)) for stage in range(3)])
-    counts: Counter[tuple[int, ...]] = Counter()
-    with patch.object(scores, "exponentials", lambda seed, ids, stages: table[stages, ids]):
-        for ids in every.reshape(TRIALS, 5):
-            counts[tuple(scores.clustering_seeds(POINTS, 3, z, 0, WEIGHTS, ids).tolist())] += 1
-    law = exact_law(z)
-    assert sum(law.values()) == pytest.approx(1.0)
-    assert counts.keys() <= law.keys()
-    common = [chosen for chosen, p in law.items() if p * TRIALS >= 8]
-    observed = [counts[chosen] for chosen in common]
-    expected = [TRIALS * law[chosen] for chosen in common]
-    rest = TRIALS - sum(observed), TRIALS - sum(expected)
-    return stats.chisquare([*observed, rest[0]], [*expected, rest[1]]).pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize("z", [1.0, 2.0])
-def test_seeds_have_the_law_of_sampling_by_distance(z):
-    assert has_the_right_law(z)
-
-
-def the_same_in_every_stage(seed, ids, stages):
-    return exponentials(seed, ids, np.zeros_like(stages))
-
-
-def of_another_law(seed, ids, stages):
-    return np.sqrt(exponentials(seed, ids, stages))
-
-
-@pytest.mark.parametrize("defect", [the_same_in_every_stage, of_another_law])
-def test_defective_races_are_found(defect):
-    assert not has_the_right_law(2.0, defect)
 
 
 # -- how often seeds change ----------------------------------------------------------------------------
@@ -240,12 +182,3 @@ def test_seeds_of_kept_rows_are_those_of_the_plain_function(z):
         rows = Rows(points, np.empty((n, 0)), rng.uniform(0.1, 50, size=n), ids)
         expected = scores.clustering_seeds(points, 20, z, seed, weights=rows.weights, ids=ids)
         assert np.array_equal(drawn_seeds(rows, 20, z, seed), expected)
-
-
-def test_more_candidates_than_are_kept_bound_the_keys_of_other_rows():
-    """Files of earlier versions hold more of them."""
-    keys = np.arange(1.0, 101.0)
-    candidates = StageCandidates(keys, np.arange(100), keys)
-    assert candidates.limit == 100.0
-    fewer = candidates.with_points(np.array([0.5]), np.array([100]), np.array([0.5]))
-    assert (len(fewer.positions), fewer.limit) == (race._KEPT, race._KEPT - 1.0)
