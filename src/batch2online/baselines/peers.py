@@ -212,11 +212,7 @@ PEERS = (
     Peer("scikit-learn SGDRegressor", {"regression": lambda given: SGDRegressor()}, _EVERYWHERE),
     Peer(
         "scikit-learn SGDClassifier",
-        Peer(
-            "scikit-learn SGDClassifier",
-            {"classification": lambda given: WithClasses(SGDClassifier(loss="log_loss"), given.k)},
-            _COMPARE,
-        ),
+        {"classification": lambda given: WithClasses(SGDClassifier(loss="log_loss"), given.k)},
         _COMPARE,
     ),
     Peer(
