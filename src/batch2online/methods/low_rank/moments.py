@@ -20,8 +20,6 @@ from batch2online.schema import (
     above,
     at_least,
     finite,
-    require,
-    require_equal,
     semidefinite,
     shape,
     storable,
@@ -207,24 +205,6 @@ class RidgeMoments:
     reference: RidgeReference | None
     of_few: Spectrum | None = None  # from the rows themselves
     shift: Annotated[FloatArray, shape("d"), finite] | None = None  # with an intercept, once there are rows
-
-    def validate(self) -> None:
-        d, p, reference, few = self.width, self.width + self.intercept, self.reference, self.of_few
-        known = [matrix for matrix in (self.gram, self.factor) if matrix is not None]
-        require_equal("Gram matrices and factors", len(known), int(self.rows > 0))
-        require(all(len(matrix) == p for matrix in known), f"gram or factor: expected {p} columns")
-        require((reference is None) == (self.rows == 0), f"reference: found {reference} for {self.rows} rows")
-        for center in (self.shift, None if reference is None else reference.center):
-            require_equal("whether there is a mean", center is not None, self.intercept and self.rows > 0)
-            require_equal("columns of the mean", d if center is None else len(center), d)
-        if reference is not None:
-            require(reference.rows <= self.rows, f"reference: found one of {reference.rows} rows, not of {self.rows}")
-            require_equal("shape of the reference", reference.directions.shape, (d, min(self.rank, d)))
-            found = f"reference: found the weight {reference.weight}"
-            require(not self.intercept or reference.weight > 0, found)
-        if few is not None:
-            require(self.gram is not None, "of_few: found a spectrum without a Gram matrix")
-            require_equal("shape of of_few", few.vectors.shape, (d, self.rank))
 
     @classmethod
     def empty(cls, width: int, rank: int, intercept: bool) -> RidgeMoments:
