@@ -297,7 +297,10 @@ class BatchToOnline(Labelled):
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
         may_be_missing = encoding.schema is not None and input_support.accepts_missing(self.estimator)
-        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._origin is not None
+        is_numeric, by_rows_alone = (
+            encoding.is_numeric and not may_be_missing,
+            bool(self.window or self._origin is not None),
+        )
         return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, is_numeric)
 
     def _copied_coreset(self, template: CoresetBuilder) -> CoresetBuilder:
