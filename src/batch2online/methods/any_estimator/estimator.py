@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
@@ -31,7 +30,7 @@ from batch2online.methods.any_estimator import defaults, input_support
 from batch2online.methods.any_estimator.models import InputRows
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
 from batch2online.methods.any_estimator.row_losses import loss_of
-from batch2online.methods.any_estimator.stored_models import check_trusted, stored_model
+from batch2online.methods.any_estimator.stored_models import check_trusted
 from batch2online.methods.any_estimator.stored_parameters import (
     is_missing,
     parameter_of,
@@ -350,7 +349,7 @@ class BatchToOnline(Labelled):
         """The loss, if it is not made for all targets; before the stream begins, that of the parameters."""
         given = None if self.loss is None else loss_of(self.loss)
         loss = self._stream.problem.loss if self.__sklearn_is_fitted__() else given
-        return loss if isinstance(loss, PredictorLoss) else None
+        return loss if isinstance(loss, PredictorLoss) and not loss.has_classes else None
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -643,23 +642,6 @@ class BatchToOnline(Labelled):
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         is_same = state["params"].get("estimator") == self._inner_settings()
         return {"estimator": self.estimator} if is_same else {}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the estimator, its current model and the rows that this was fitted on to one file, atomically.
-
-        :func:`batch2online.load` returns it. A warning says when the file lacks the model, since that has parts that no
-        file can hold: ``load(path, refit=True)`` then fits it again.
-        """
-        super().save(path)
-        current = self._stream.current.model
-        if current is None or is_missing(self._inner_settings()) or stored_model(current.model) is not None:
-            return  # one of a function or of an own class is for ``restore`` anyway
-        warnings.warn(
-            f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
-            "which has parts that no file can hold: load(path, refit=True) fits it again.",
-            UserWarning,
-            stacklevel=2,
-        )
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
