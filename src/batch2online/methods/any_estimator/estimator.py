@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
@@ -33,7 +32,7 @@ from batch2online.methods.any_estimator import defaults, input_support
 from batch2online.methods.any_estimator.models import InputRows
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
 from batch2online.methods.any_estimator.row_losses import loss_of
-from batch2online.methods.any_estimator.stored_models import check_trusted, stored_model
+from batch2online.methods.any_estimator.stored_models import check_trusted
 from batch2online.methods.any_estimator.stored_parameters import (
     is_missing,
     parameter_of,
@@ -205,7 +204,10 @@ class BatchToOnline(Labelled, WrappedSettings):
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
         may_be_missing = encoding.schema is not None and input_support.accepts_missing(self.estimator)
-        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._origin is not None
+        is_numeric, by_rows_alone = (
+            encoding.is_numeric and not may_be_missing,
+            bool(self.window or self._origin is not None),
+        )
         return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, is_numeric)
 
     def _copied_coreset(self, template: CoresetBuilder) -> CoresetBuilder:
@@ -255,7 +257,7 @@ class BatchToOnline(Labelled, WrappedSettings):
         """The loss, if it is not made for all targets; before the stream begins, that of the parameters."""
         given = None if self.loss is None else loss_of(self.loss)
         loss = self._stream.problem.loss if self.__sklearn_is_fitted__() else given
-        return loss if isinstance(loss, PredictorLoss) else None
+        return loss if isinstance(loss, PredictorLoss) and not loss.has_classes else None
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -547,23 +549,6 @@ class BatchToOnline(Labelled, WrappedSettings):
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         is_same = state["params"].get("estimator") == self._inner_settings()
         return {"estimator": self.estimator} if is_same else {}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the estimator, its current model and the rows that this was fitted on to one file, atomically.
-
-        :func:`batch2online.load` returns it. A warning says when the file lacks the model, since that has parts that no
-        file can hold: ``load(path, refit=True)`` then fits it again.
-        """
-        super().save(path)
-        current = self._stream.current.model
-        if current is None or is_missing(self._inner_settings()) or stored_model(current.model) is not None:
-            return  # one of a function or of an own class is for ``restore`` anyway
-        warnings.warn(
-            f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
-            "which has parts that no file can hold: load(path, refit=True) fits it again.",
-            UserWarning,
-            stacklevel=2,
-        )
 
     def _state(self) -> dict[str, Any]:
         state, stream = super()._state(), self._stream.whole()

@@ -63,6 +63,13 @@ def estimator_class(name: str) -> type[BaseEstimator]:
     return found
 
 
+def is_public(kind: type) -> bool:
+    """Return whether a type is an estimator that a file may name."""
+    with suppress(UnnameableError):
+        return estimator_class(name_of(kind)) is kind
+    return False
+
+
 def name_of(kind: Any) -> str:
     """Return the full name of a type or function."""
     is_of_numpy = isinstance(kind, type | np.ufunc) and getattr(np, kind.__name__, None) is kind
