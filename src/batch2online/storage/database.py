@@ -77,6 +77,9 @@ class Database:
     def __init__(self, path: Path, use: str) -> None:
         self.path, self._owner, self.is_open = path, os.getpid(), True
         self.meta: dict[str, Any] = {}
+        self.doubt = ""
+        """Why it is not known whether the last change is in the file."""
+
         self.segments: dict[int, Any] = {}
         """The segments of a history in memory that are in the table, by their number there."""
         with typed(f"cannot open {path}"):
@@ -213,11 +216,19 @@ class Database:
                 self.run(end)
         except BaseException:
             self.meta, self.segments = before, {}
-            with suppress(sqlite3.Error, StoreError):  # SQLite may have undone, or done, all of it by now
+            with suppress(sqlite3.Error):  # SQLite may have undone, or done, all of it by now
                 for statement in undo if self.in_transaction else ():
                     self.run(statement)
-                self.meta = before if is_inside else self.stored_meta()
+            if not is_inside:
+                self._read_meta_again()
             raise
+
+    def _read_meta_again(self) -> None:
+        """Read what the file holds after a change that has raised: it may have been committed."""
+        try:
+            self.meta = self.stored_meta() if self.meta else {}
+        except StoreError as error:
+            self.doubt = f"it is in doubt whether the last call was carried out: {error}"
 
     @property
     def in_transaction(self) -> bool:
