@@ -158,4 +158,4 @@ class LateTargets:
 
 
 def _content(model: Any, schema: Any) -> dict[str, Any]:
-    return {"answerer": model._stored_answerer(model.stream.answerer), "schema": schema}
+    return {"answerer": model.stream.answerer, "schema": schema}
