@@ -161,10 +161,7 @@ class Database:
         found = self.select(f"SELECT text, content, crc FROM {table} WHERE number = ?", number)
         if not found:
             raise StoreCorrupted(f"{self.path} is damaged: row {number} of its table {table} is missing.")
-        return self.checked(table, number, *found[0])
-
-    def checked(self, table: str, number: int, text: str, content: bytes, crc: int) -> tuple[str, bytes]:
-        """Return text and content of a row that was read, if they match their checksum."""
+        text, content, crc = found[0]
         with intact(self.path):
             if checksum(f"{table} {number}", text, content) != crc:
                 raise StoreCorrupted(
