@@ -134,7 +134,7 @@ def torn_prediction(self, X):
 
 
 def careless_add(self, rows, targets=None, weights=None, add=coresets.Uniform.add):
-    self.weight += 1.0
+    self.epsilon += 1e-9
     return add(self, rows, targets, weights)
 
 
@@ -148,8 +148,8 @@ def nothing(*_, **__):
 
 ABORTS = "import os, signal; signal.signal(2, lambda *_: os.abort()); print('{\"row\":1,', flush=True); signal.pause()"
 DEFECTS = {
-    "rows that are not kept": (journal, "append", nothing, lambda: kills.durables(60), ""),
-    "targets whose rows still wait": (LateTargets, "drop", nothing, lambda: late_targets(60), ""),
+    "rows that are not kept": (journal, "append", nothing, lambda: kills.durables(60), None),
+    "targets whose rows still wait": (LateTargets, "drop", nothing, lambda: late_targets(60), None),
     "changes past the file": (
         *(OnlineRegression, "_check_may_change", nothing, lambda: kills.durables(60)),
         r"past the file was carried out|acknowledged: \d+, found|assert self",
@@ -162,7 +162,13 @@ DEFECTS = {
         *(model_file, "replaced", written_in_place, lambda: kills.saves(60)),
         "damaged|saved, found|no file of|has lost|truncated|cannot open",
     ),
-    "a position later than its rows": (FileModel, "learn", position_after_its_rows, lambda: kills.command_line(20), ""),
+    "a position later than its rows": (
+        FileModel,
+        "learn",
+        position_after_its_rows,
+        lambda: kills.command_line(20),
+        None,
+    ),
     "a log that is not synced": (
         *(session, "SYNCHRONOUS", session.SYNCHRONOUS | {"every": "NORMAL"}),
         *(lambda: damage.power_loss(72, names=FEW), "acknowledged call is lost"),
@@ -171,16 +177,16 @@ DEFECTS = {
         *(stops, "COMMAND", (sys.executable, "-c", ABORTS), lambda: stops.interrupts(1, loops=0)),
         "exit code -6",
     ),
-    "a shorter log": (session.Session, "_lost_calls", lambda *_: 0, lambda: damage.lost_files(FEW), ""),
+    "a shorter log": (session.Session, "_lost_calls", lambda *_: 0, lambda: damage.lost_files(FEW), None),
     "a checksum that is always right": (
         *(database, "checksum", lambda *_: 0, lambda: damage.bit_flips(900, names=FEW)),
         r"another model|gives|twice",
     ),
     "an end that is not looked at": (Database, "_check_size", nothing, lambda: damage.truncations(FEW), "cut to"),
-    "a fork that writes": (Database, "check_process", nothing, lambda: conditions.every_condition(FEW[:1]), ""),
+    "a fork that writes": (Database, "check_process", nothing, lambda: conditions.every_condition(FEW[:1]), None),
     "a model ahead of its file": (
         *(store, "view_of", lambda model: vars(model).pop("_owner", None) and model),
-        *(lambda: conditions.full_disk(28), ""),
+        *(lambda: conditions.full_disk(28), None),
     ),
     "pages that keep forgotten rows": (
         *(database, "_PRAGMAS", database._PRAGMAS | {"live": ("journal_mode=WAL", "secure_delete=OFF")}),
@@ -190,13 +196,13 @@ DEFECTS = {
         *(disk_history.DiskHistory, "tidy", nothing),
         *(lambda: forgetting(FEW[:1]), "forgotten rows are in"),
     ),
-    "a call carried out twice": (Keys, "find", lambda *_: {}, lambda: state_machine(8, steps=12), ""),
+    "a call carried out twice": (Keys, "find", lambda *_: {}, lambda: state_machine(8, steps=12), None),
     "a model changed in two steps": (
         *(OnlineRegression, "predict", torn_prediction, lambda: threads.check("regression predict", 4000, 4)),
         "no version",
     ),
     "a trace of refused rows": (coresets.Uniform, "add", careless_add, lambda: bad_input.campaign(200), "trace"),
-    "an allocation that trusts the file": (tree, "array_of", trusting_array_of, lambda: fuzz.loaders(400), ""),
+    "an allocation that trusts the file": (tree, "array_of", trusting_array_of, lambda: fuzz.loaders(400), None),
 }
 
 
