@@ -393,7 +393,7 @@ class Durable:
                 self._store.write_state(new)
             late.ask(new, X, own, None if at is None else float(at))
             if self.expire_after is not None:
-                late.drop(late.older(self.expire_after))
+                late.drop_older(self.expire_after)
 
         with self._lock:
             self._store.flush()

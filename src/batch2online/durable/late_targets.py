@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,50 +16,66 @@ from batch2online.input import PreparedRows
 from batch2online.storage.database import Database
 from batch2online.storage.errors import DuplicateKey, UnknownKey, intact
 from batch2online.storage.keys import Key, Keys, shown
-from batch2online.storage.questions import Question, Questions
+from batch2online.storage.tree import parts_of, state_of
+
+
+class Question(NamedTuple):
+    """A row that waits: its number and key, when it was predicted, the model that did, its strings and its values."""
+
+    number: int
+    key: Key
+    at: float | None
+    answer: int
+    strings: list[str]
+    content: bytes
+
+
+class Answer(NamedTuple):
+    """A model that has predicted rows, or a warm-up, and the schema of these rows."""
+
+    model: Any
+    schema: Any
 
 
 class LateTargets:
     """The keys of rows in a file, and the rows that wait for their targets.
 
-    The key of a learned row has its id; that of a row that waits has ``-1 - number`` of its question. Methods that
-    write are called inside a transaction.
+    The key of a learned row has its id; that of a row that waits has ``-1 - number`` of its question. A model that has
+    answered is stored once, however many rows wait, and goes with the last of them. Methods that write are called
+    inside a transaction.
     """
 
     def __init__(self, database: Database) -> None:
-        self.path = database.path
-        self.keys, self._questions = Keys(database, "row"), Questions(database)
-        self._answerers: dict[int, tuple[Any, Any]] = {}
-        """Models that predicted pending rows and schemas of these rows, by number, as far as they are in memory."""
+        self._database, self.keys = database, Keys(database, "row")
+        self._answers: dict[int, Answer] = {}
+        """Answers by number, as far as they are in memory."""
 
     def __len__(self) -> int:
-        return len(self._questions)
+        return int(self._database.meta.get("waiting", 0))
 
     def undone(self) -> None:
         """Forget what was noted since the last transaction."""
-        self._answerers = {}
+        self._answers = {}
 
     # -- keys -----------------------------------------------------------------------------------------
 
     def check_new(self, keys: Sequence[Key]) -> None:
         """Refuse keys that the file has."""
-        found = self.keys.find(keys)
+        name, found = self._database.path.name, self.keys.find(keys)
         waiting, learned = ([key for key in keys if key in found and (found[key] < 0) is is_] for is_ in (True, False))
         if learned:
-            raise DuplicateKey(f"{self.path.name} has learned a row with the key {shown(learned)} already.")
+            raise DuplicateKey(f"{name} has learned a row with the key {shown(learned)} already.")
         if waiting:
-            raise DuplicateKey(
-                f"{self.path.name} holds a row that waits for its target under the key {shown(waiting)}: pass the "
-                "target to label."
-            )
+            which = f"a row that waits for its target under the key {shown(waiting)}"
+            raise DuplicateKey(f"{name} holds {which}: pass the target to label.")
 
     def places(self, keys: Sequence[Key]) -> tuple[list[int], list[Question]]:
         """Return the ids of learned rows with these keys, and the rows that wait; refuse keys of no row."""
         found = self.keys.find(keys)
         unknown = [key for key in keys if key not in found]
         if unknown:
-            raise UnknownKey(f"{self.path.name} has no row with the key {shown(unknown)}.")
-        waiting = self._questions.get(-1 - found[key] for key in keys if found[key] < 0)
+            raise UnknownKey(f"{self._database.path.name} has no row with the key {shown(unknown)}.")
+        waiting = [self._question(-1 - found[key]) for key in keys if found[key] < 0]
         return [found[key] for key in keys if found[key] >= 0], waiting
 
     # -- rows that wait -------------------------------------------------------------------------------
@@ -66,36 +84,44 @@ class LateTargets:
         """Store rows that the model predicts now."""
         points, schema, strings = model._question(X)
         self.check_new(keys)
-        answer, first = self._number_of_answerer(model, schema), self._questions.next_number
-        rows = zip(keys, strings, np.ascontiguousarray(points), strict=True)
-        self._questions.add(
-            [Question(first + i, key, at, answer, own, row.tobytes()) for i, (key, own, row) in enumerate(rows)]
-        )
+        answer, first = self._number_of(Answer(model.stream.answerer, schema)), self._n_asked()
+        for i, (key, own, row) in enumerate(zip(keys, strings, np.ascontiguousarray(points), strict=True)):
+            text = json.dumps([key, at, answer, own])
+            self._database.put("question", first + i, text, row.tobytes(), answer=answer, at=at)
+        self._database.meta |= {"questions": first + len(keys), "waiting": len(self) + len(keys)}
         self.keys.add({key: -1 - first - i for i, key in enumerate(keys)})
 
-    def _number_of_answerer(self, model: Any, schema: Any) -> int:
-        """Return the number of what answers now for rows of this schema."""
-        answerer = model.stream.answerer
-        for number, known in self._answerers.items():
-            if known[0] is answerer and known[1] == schema:
-                return number
-        number = self._questions.add_answer(_content(model, schema))
-        self._answerers[number] = answerer, schema
+    def _n_asked(self) -> int:
+        return int(self._database.meta.get("questions", 0))
+
+    def _number_of(self, answer: Answer) -> int:
+        """Return the number of what answers now; write it, unless it is what answered last."""
+        for known, other in self._answers.items():
+            if other.model is answer.model and other.schema == answer.schema:
+                return known
+        last, packed = self._database.numbers("answer")[-1:], _packed(answer)
+        if last and self._database.get("answer", last[0])[1] == packed:
+            number = last[0]
+        else:
+            number = int(self._database.meta.get("answers", 0))
+            self._database.put("answer", number, "", packed)
+            self._database.meta["answers"] = number + 1
+        self._answers[number] = answer
         return number
 
     def take(self, model: Any, keys: Sequence[Key], y: Any, first_id: int) -> PreparedRows:
         """Return rows that wait, with their targets and the losses of their answers; they get ids from here on."""
         questions = self._waiting(keys)
-        with intact(self.path):
+        answers = {number: self._answer(model, number) for number in {each.answer for each in questions}}
+        with intact(self._database.path):
             width = model.stream.width
             points = np.frombuffer(b"".join(each.content for each in questions), dtype="<f8").reshape(-1, width)
-        answers = {number: self._questions.answer(number) for number in {each.answer for each in questions}}
-        tables = [
-            (content["schema"], [string for each in questions if each.answer == number for string in each.strings])
-            for number, content in answers.items()
-        ]
+        strings = {number: list[str]() for number in answers}
+        for question in questions:
+            strings[question.answer] += question.strings
+        tables = [(answer.schema, strings[number]) for number, answer in answers.items()]
         rows: PreparedRows = model._prepare_late(points, tables, y)
-        rows = rows._replace(answers=self._losses(model, rows, questions, answers))
+        rows = rows._replace(answers=_losses(model, rows, questions, answers))
         self.drop(questions)
         self.keys.add({key: first_id + i for i, key in enumerate(keys)})
         return rows
@@ -111,51 +137,77 @@ class LateTargets:
             )
         if learned:
             raise DuplicateKey(f"The row with the key {shown(learned)} has its target already.")
-        return self._questions.get(-1 - found[key] for key in keys)
+        return [self._question(-1 - found[key]) for key in keys]
 
-    def _losses(
-        self, model: Any, rows: PreparedRows, questions: Sequence[Question], answers: dict[int, Any]
-    ) -> FloatArray:
-        """Return the losses (2, n) of rows, each under the model that predicted it."""
-        ((points, targets, _),) = rows.batches
-        losses, of = np.empty((2, len(points))), np.array([question.answer for question in questions])
-        for number, content in answers.items():
-            if number not in self._answerers:
-                with intact(self.path):
-                    self._answerers[number] = model._restored_answerer(content["answerer"]), content["schema"]
-            some = of == number
-            problem = rows.problem or model.stream.problem
-            losses[:, some] = losses_of_answers(problem, self._answerers[number][0], points[some], targets[some])
-        if np.isnan(losses).any():
-            raise ValueError(f"loss gave NaN for the row with the key {questions[np.isnan(losses)[0].argmax()].key!r}.")
-        return losses
+    def _question(self, number: int) -> Question:
+        text, content = self._database.get("question", number)
+        with intact(self._database.path):
+            key, at, answer, strings = json.loads(text)
+            return Question(number, key, at, answer, strings, content)
 
-    def older(self, n: int) -> list[Question]:
-        """Return the rows that wait, but for the last n that were asked."""
-        return self._questions.older(self._questions.next_number - n)
+    def _answer(self, model: Any, number: int) -> Answer:
+        if number not in self._answers:
+            _, packed = self._database.get("answer", number)
+            with intact(self._database.path):
+                answerer, schema = _unpacked(packed)
+                self._answers[number] = Answer(model._restored_answerer(answerer), schema)
+        return self._answers[number]
+
+    def drop_older(self, n: int) -> None:
+        """Remove the rows that wait, but for the last n that were asked."""
+        self.drop(self._where("number < ?", self._n_asked() - n))
 
     def asked_before(self, at: float) -> list[Question]:
         """Return the rows that wait and were asked before this time."""
         if math.isnan(at):
             raise ValueError("before must be a number, got nan.")
-        return self._questions.asked_before(at)
+        return self._where("at < ?", at)
+
+    def _where(self, condition: str, value: float) -> list[Question]:
+        numbers = self._database.select(f"SELECT number FROM question WHERE {condition}", value) if len(self) else []
+        return [self._question(number) for (number,) in numbers]
 
     def drop(self, questions: Sequence[Question]) -> None:
-        """Remove pending rows, their keys, and models that predicted no other pending row."""
-        if questions:
-            self.keys.remove([question.key for question in questions])
-            self._questions.remove(questions)
-            kept = set(self._questions.answers())
-            self._answerers = {number: each for number, each in self._answerers.items() if number in kept}
+        """Remove rows that wait, their keys, and models that predicted no other one."""
+        if not questions:
+            return
+        run = self._database.run
+        self.keys.remove([question.key for question in questions])
+        for question in questions:
+            run("DELETE FROM question WHERE number = ?", question.number)
+        for answer in {question.answer for question in questions}:
+            if not run("SELECT 1 FROM question WHERE answer = ? LIMIT 1", answer):
+                run("DELETE FROM answer WHERE number = ?", answer)
+                self._answers.pop(answer, None)
+        self._database.meta["waiting"] = len(self) - len(questions)
 
     def forget(self, model: Any, ids: Iterable[int]) -> None:
         """Remove the keys of forgotten rows; the models that have answered are replaced by the one without them."""
         self.keys.remove_numbers(ids)
-        for number in self._questions.answers():
-            schema = self._questions.answer(number)["schema"]
-            self._questions.replace_answer(number, _content(model, schema))
-            self._answerers[number] = model.stream.answerer, schema
+        for number in self._database.numbers("answer"):
+            self._answers[number] = answer = Answer(model.stream.answerer, self._answer(model, number).schema)
+            self._database.put("answer", number, "", _packed(answer))
 
 
-def _content(model: Any, schema: Any) -> dict[str, Any]:
-    return {"answerer": model._stored_answerer(model.stream.answerer), "schema": schema}
+def _losses(model: Any, rows: PreparedRows, questions: Sequence[Question], answers: dict[int, Answer]) -> FloatArray:
+    """Return the losses (2, n) of rows, each under the model that predicted it."""
+    ((points, targets, _),) = rows.batches
+    losses, of = np.empty((2, len(points))), np.array([question.answer for question in questions])
+    problem = rows.problem or model.stream.problem
+    for number, answer in answers.items():
+        some = of == number
+        losses[:, some] = losses_of_answers(problem, answer.model, points[some], targets[some])
+    if np.isnan(losses).any():
+        raise ValueError(f"loss gave NaN for the row with the key {questions[np.isnan(losses)[0].argmax()].key!r}.")
+    return losses
+
+
+def _packed(answer: Answer) -> bytes:
+    parts = parts_of(list(answer))
+    return json.dumps([len(part) for part in parts]).encode() + b"\n" + b"".join(parts)
+
+
+def _unpacked(packed: bytes) -> Any:
+    head, body = packed.split(b"\n", 1)
+    ends = np.cumsum([0, *json.loads(head)]).tolist()
+    return state_of([body[start:stop] for start, stop in pairwise(ends)])

@@ -359,7 +359,7 @@ class Store:
         history, waiting = new.stream.history, self.worker.waiting
         if isinstance(history, DiskHistory) and history.database is not self.database:
             new._stream = new.stream.with_history(history.moved_to(self.database))
-        model_file.write_state(self.database, new._state() | new._fitted_state())
+        model_file.write_state(self.database, new._state())
         n_waiting = sum(len(entry.batch[0]) for entry in waiting)
         journal.clear(self.database, len(waiting), n_waiting)
         self.database.meta["next_id"] = new._next_id() + n_waiting

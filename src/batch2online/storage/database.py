@@ -77,6 +77,9 @@ class Database:
     def __init__(self, path: Path, use: str) -> None:
         self.path, self._owner, self.is_open = path, os.getpid(), True
         self.meta: dict[str, Any] = {}
+        self.doubt = ""
+        """Why it is not known whether the last change is in the file."""
+
         self.segments: dict[int, Any] = {}
         """The segments of a history in memory that are in the table, by their number there."""
         with typed(f"cannot open {path}"):
@@ -158,10 +161,7 @@ class Database:
         found = self.select(f"SELECT text, content, crc FROM {table} WHERE number = ?", number)
         if not found:
             raise StoreCorrupted(f"{self.path} is damaged: row {number} of its table {table} is missing.")
-        return self.checked(table, number, *found[0])
-
-    def checked(self, table: str, number: int, text: str, content: bytes, crc: int) -> tuple[str, bytes]:
-        """Return text and content of a row that was read, if they match their checksum."""
+        text, content, crc = found[0]
         with intact(self.path):
             if checksum(f"{table} {number}", text, content) != crc:
                 raise StoreCorrupted(
@@ -213,11 +213,19 @@ class Database:
                 self.run(end)
         except BaseException:
             self.meta, self.segments = before, {}
-            with suppress(sqlite3.Error, StoreError):  # SQLite may have undone, or done, all of it by now
+            with suppress(sqlite3.Error):  # SQLite may have undone, or done, all of it by now
                 for statement in undo if self.in_transaction else ():
                     self.run(statement)
-                self.meta = before if is_inside else self.stored_meta()
+            if not is_inside:
+                self._read_meta_again()
             raise
+
+    def _read_meta_again(self) -> None:
+        """Read what the file holds after a change that has raised: it may have been committed."""
+        try:
+            self.meta = self.stored_meta() if self.meta else {}
+        except StoreError as error:
+            self.doubt = f"it is in doubt whether the last call was carried out: {error}"
 
     @property
     def in_transaction(self) -> bool:

@@ -152,15 +152,12 @@ class Session:
 
     def has_committed(self, before: int) -> bool:
         """Return whether the call after this one is in the file, whatever was raised since."""
-        try:
-            return bool(self.database.stored_meta().get("commit", 0) > before)
-        except StoreError as error:
-            self.poison = f"it is in doubt whether the last call was carried out: {error}"
-            return False
+        return self.n_calls > before
 
     def check_usable(self) -> None:
         """Refuse a fork, a file that is closed or in doubt, and one that is not where it was."""
         self.database.check_process()
+        self.poison = self.poison or self.database.doubt
         if self.poison:
             raise StoreError(f"{self.path} cannot be used any more: {self.poison}. Open it again.")
         if self.was_closed:
