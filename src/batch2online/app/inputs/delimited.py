@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -108,7 +109,7 @@ class Delimited:
     def _cells(self, line: int, record: bytes) -> list[str]:
         separator = " " if self._separator == WHITESPACE else self._separator
         try:
-            (cells,) = csv.reader([*record.decode().splitlines(keepends=True)], delimiter=separator, strict=True)
+            (cells,) = csv.reader(io.StringIO(record.decode(), newline="\n"), delimiter=separator, strict=True)
         except UnicodeDecodeError as error:
             raise self._encoding_error(line, record, error) from error
         except (csv.Error, ValueError) as error:

@@ -71,7 +71,8 @@ class JsonLines:
             try:
                 row = orjson.loads(record)
             except orjson.JSONDecodeError as error:
-                return DataError(f"{self._name}, line {line:,} is not valid JSON: {error.msg}.")
+                remedies = [Remedy.ENCODING] if "UTF-8" in error.msg else []
+                return DataError(f"{self._name}, line {line:,} is not valid JSON: {error.msg}.", *remedies)
             if not isinstance(row, dict):
                 break
         return DataError(f"{self._name}, line {line:,} is not a JSON object.")
