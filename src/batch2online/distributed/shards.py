@@ -14,7 +14,6 @@ from batch2online.estimator import OnlineEstimator
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.sampling import seed_from
-from batch2online.state import StreamState
 
 Model = TypeVar("Model", bound=OnlineEstimator)
 
@@ -120,5 +119,5 @@ def root_of(*shards: Any) -> Any:
 def replace_state(model: Model, root: Any) -> Model:
     """Replace what a model has learned by the rows of a shard, in one step."""
     fresh = copy.copy(root)
-    fresh._stream = root._stream.whole().map(StreamState.without_scores)
+    fresh._stream = root._stream.whole().without_scores()
     return model._replace_state(fresh)
