@@ -111,13 +111,13 @@ def merged(*shards: Any) -> Any:
 def root_of(*shards: Any) -> Any:
     """Return one estimator of the rows of all shards, fitted to all of them."""
     root = merged(*shards)
-    if len(shards) == 1 and root._stream.ordered:
-        root._stream = root._stream.refit("merged")
+    if len(shards) == 1 and root.stream.ordered:
+        root._stream = root.stream.refit("merged")
     return root
 
 
 def replace_state(model: Model, root: Any) -> Model:
     """Replace what a model has learned by the rows of a shard, in one step."""
     fresh = copy.copy(root)
-    fresh._stream = root._stream.whole().without_scores()
+    fresh._stream = root.stream.whole().without_scores()
     return model._replace_state(fresh)
