@@ -17,7 +17,14 @@ from dask import delayed
 from dask.delayed import Delayed
 
 from batch2online.distributed import shards
-from batch2online.distributed.shards import Model, PartitionError
+from batch2online.distributed.shards import Chunk, Model, PartitionError
+from batch2online.estimator import OnlineEstimator
+
+Task = Any
+"""Delayed work of Dask, which has no types."""
+
+Names = tuple[str, ...] | None
+"""Columns of rows that have names."""
 
 Progress = Callable[[int, int], None]
 """Callback invoked with the number of partitions done, and of all partitions."""
@@ -33,9 +40,9 @@ class ClusterError(RuntimeError):
 class Partition:
     """The tasks that compute rows, targets and weights; the number of rows, and of those with positive weight."""
 
-    rows: Any
-    targets: Any
-    weights: Any
+    rows: Task
+    targets: Task
+    weights: Task
     n_rows: int
     n_ids: int
 
@@ -90,8 +97,8 @@ def partial_fit(
 def fit_partitions(
     model: Model,
     partitions: Sequence[Partition],
-    names: Sequence[Any] | None = None,
-    target: Any = None,
+    names: Names = None,
+    target: str | int | None = None,
     *,
     progress: Progress | None = None,
 ) -> Model:
@@ -107,15 +114,21 @@ def fit_partitions(
 
 
 def _root(
-    template: Any, partitions: Sequence[Partition], names: Any, target: Any, progress: Progress | None = None
-) -> Any:
+    template: Model,
+    partitions: Sequence[Partition],
+    names: Names,
+    target: str | int | None,
+    progress: Progress | None = None,
+) -> Model:
     """Return one estimator of all rows."""
     leaves = _leaves(template, partitions, names, target)
-    (root,) = computed(_tree(leaves), leaves=leaves, progress=progress)
+    root: Model = computed(_tree(leaves), leaves=leaves, progress=progress)[0]
     return root
 
 
-def _leaves(template: Any, partitions: Sequence[Partition], names: Any, target: Any) -> list[Any]:
+def _leaves(
+    template: OnlineEstimator, partitions: Sequence[Partition], names: Names, target: str | int | None
+) -> list[Task]:
     """Return the tasks that make a shard of each partition with rows."""
     learn = delayed(_shard_of, pure=False)
     first_rows = accumulate((part.n_rows for part in partitions), initial=0)
@@ -132,8 +145,14 @@ def _leaves(template: Any, partitions: Sequence[Partition], names: Any, target: 
 
 
 def _shard_of(
-    template: Any, rows: Any, targets: Any, weights: Any, place: tuple[int, int, int, int], names: Any, target: Any
-) -> Any:
+    template: Model,
+    rows: Chunk,
+    targets: Chunk,
+    weights: Chunk,
+    place: tuple[int, int, int, int],
+    names: Names,
+    target: str | int | None,
+) -> Model:
     """Return a shard that has learned the rows of a partition."""
     number, first_row, first_id, n_ids = place
     try:
@@ -144,7 +163,7 @@ def _shard_of(
         raise PartitionError(f"{where}: {error}") from error
 
 
-def _tree(leaves: list[Any]) -> Any:
+def _tree(leaves: list[Task]) -> Task:
     """Return the task that merges these shards, a few at a time."""
     merge, size = delayed(shards.merged, pure=False), shards.TOGETHER
     while len(leaves) > size:
@@ -155,7 +174,7 @@ def _tree(leaves: list[Any]) -> Any:
 # -- collections as partitions -----------------------------------------------------------------------------------
 
 
-def _partitions(X: Any, y: Any, sample_weight: Any) -> tuple[list[Partition], tuple[Any, ...] | None, Any]:
+def _partitions(X: Any, y: Any, sample_weight: Any) -> tuple[list[Partition], Names, str | int | None]:
     """Return the partitions of rows, targets and weights, the names of columns, and the column of the targets."""
     rows, lengths = _pieces(X, "X")
     target = y if isinstance(y, str | int) else None
@@ -171,7 +190,7 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> tuple[list[Partition], tu
     return found, names, target
 
 
-def counted(rows: Any, weights: Any, number: int) -> tuple[int, int, tuple[Any, ...] | None]:
+def counted(rows: Chunk, weights: Chunk, number: int) -> tuple[int, int, Names]:
     """Return how many rows there are, how many of positive weight, and the names of their columns."""
     n_rows = n_ids = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     if weights is not None:
@@ -182,7 +201,7 @@ def counted(rows: Any, weights: Any, number: int) -> tuple[int, int, tuple[Any, 
     return n_rows, n_ids, tuple(rows.columns) if hasattr(rows, "columns") and n_rows else None
 
 
-def _pieces(collection: Any, what: str) -> tuple[list[Any], list[int] | None]:
+def _pieces(collection: Any, what: str) -> tuple[list[Task], list[int] | None]:
     """Return the tasks that compute the partitions, and their lengths if they are known."""
     if isinstance(collection, Sequence) and not isinstance(collection, str):
         return [part if isinstance(part, Delayed) else delayed(part) for part in collection], None
@@ -198,7 +217,7 @@ def _pieces(collection: Any, what: str) -> tuple[list[Any], list[int] | None]:
     return list(collection.to_delayed().reshape(-1)), [int(length) for length in lengths] if is_known else None
 
 
-def _matching(values: Any, what: str, rows: list[Any], lengths: list[int] | None) -> list[Any]:
+def _matching(values: Any, what: str, rows: list[Task], lengths: list[int] | None) -> list[Task]:
     """Return the partitions of values that belong to rows: None for each where there are none."""
     if values is None:
         return [None] * len(rows)
@@ -222,7 +241,7 @@ def _matching(values: Any, what: str, rows: list[Any], lengths: list[int] | None
 # -- the scheduler -----------------------------------------------------------------------------------------------
 
 
-def computed(*wanted: Any, leaves: list[Any] | None = None, progress: Progress | None = None) -> tuple[Any, ...]:
+def computed(*wanted: Task, leaves: list[Task] | None = None, progress: Progress | None = None) -> tuple[Any, ...]:
     """Return the results of delayed work; ``progress`` is called as partitions are done."""
     with _one_error():
         if leaves is not None and progress is not None:
@@ -251,7 +270,7 @@ def _one_error() -> Iterator[None]:
         raise ClusterError(what) from error
 
 
-def _watched(wanted: tuple[Any, ...], leaves: list[Any], progress: Progress) -> tuple[Any, ...]:
+def _watched(wanted: tuple[Task, ...], leaves: list[Task], progress: Progress) -> tuple[Task, ...]:
     """Start the work and wait for the leaves one by one, if the scheduler reports them."""
     try:
         from distributed import as_completed, futures_of, get_client
@@ -269,7 +288,7 @@ def _watched(wanted: tuple[Any, ...], leaves: list[Any], progress: Progress) -> 
 # -- predictions -------------------------------------------------------------------------------------------------
 
 
-def predict(model: Any, X: Any, *, method: str | None = None) -> Any:
+def predict(model: object, X: Any, *, method: str | None = None) -> Any:
     """Return the predictions of rows as a lazy collection of the same kind.
 
     Parameters
@@ -305,14 +324,14 @@ def predict(model: Any, X: Any, *, method: str | None = None) -> Any:
     return [delayed(_called)(part, model, name) for part in X]
 
 
-def _called(rows: Any, model: Any, name: str) -> Any:
+def _called(rows: Chunk, model: object, name: str) -> Chunk:
     if not len(rows):  # estimators refuse to predict no row
         one = rows.reindex([0], fill_value=0.0) if hasattr(rows, "columns") else np.zeros((1, rows.shape[1]))
         return _called(one, model, name)[:0]
     return np.asarray(getattr(model, name)(rows))
 
 
-def _framed(rows: Any, model: Any, name: str) -> Any:
+def _framed(rows: Chunk, model: object, name: str) -> Chunk:
     import pandas as pd
 
     found = _called(rows, model, name)

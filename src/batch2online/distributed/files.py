@@ -14,8 +14,11 @@ import numpy as np
 from dask import delayed
 
 from batch2online.distributed import shards
-from batch2online.distributed.dask import Partition, Progress, computed, counted, fit_partitions
-from batch2online.distributed.shards import Model, PartitionError
+from batch2online.distributed.dask import Names, Partition, Progress, computed, counted, fit_partitions
+from batch2online.distributed.shards import Chunk, Model, PartitionError
+
+Piece = Any
+"""A part of a file: a fragment of a data set of Arrow, or the path of an array."""
 
 
 def fit_files(
@@ -67,7 +70,7 @@ def _found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
     return files
 
 
-def _pieces(path: str) -> list[Any]:
+def _pieces(path: str) -> list[Piece]:
     """Return the row groups of a Parquet file or the whole of another: fragments of Arrow, or the path of an array."""
     if path.endswith(".npy"):
         return [path]
@@ -78,7 +81,7 @@ def _pieces(path: str) -> list[Any]:
     return list(fragment.split_by_row_group()) if is_parquet else [fragment]
 
 
-def _counted(piece: Any, sample_weight: str | None, number: int) -> tuple[int, int, tuple[Any, ...] | None]:
+def _counted(piece: Piece, sample_weight: str | None, number: int) -> tuple[int, int, Names]:
     """Return the counts and names of :func:`counted`; of Parquet the metadata have the number of rows."""
     if isinstance(piece, str):
         return counted(_rows(piece, None), None, number)
@@ -94,7 +97,7 @@ def _counted(piece: Any, sample_weight: str | None, number: int) -> tuple[int, i
     return len(weights), int(np.count_nonzero(weights > 0)), names
 
 
-def _selected(known: Any, target: str | None, columns: Any, sample_weight: str | None) -> Any:
+def _selected(known: Names, target: str | None, columns: Sequence[str] | None, sample_weight: str | None) -> Names:
     """Return the columns to read, the target among them; None for files without names."""
     for name in (target, sample_weight, *(columns or ())):
         if name is not None and known is not None and name not in known:
@@ -104,7 +107,7 @@ def _selected(known: Any, target: str | None, columns: Any, sample_weight: str |
     return (*columns, *(() if target is None or target in columns else (target,)))
 
 
-def _rows(piece: Any, names: Any) -> Any:
+def _rows(piece: Piece, names: Names) -> Chunk:
     """Return the rows of a piece: a frame, or an array where columns have no names."""
     if isinstance(piece, str):
         return np.load(piece, mmap_mode="r")
@@ -112,5 +115,5 @@ def _rows(piece: Any, names: Any) -> Any:
     return piece.to_table(columns=None if names is None else [name for name in names if name in known]).to_pandas()
 
 
-def _column(piece: Any, name: str) -> Any:
+def _column(piece: Piece, name: str) -> Chunk:
     return _rows(piece, (name,))[name].to_numpy()

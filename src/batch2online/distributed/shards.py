@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +16,8 @@ from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.sampling import seed_from
 
 Model = TypeVar("Model", bound=OnlineEstimator)
+Chunk = Any
+"""Rows, targets or weights of a partition: an array, a data frame or a series."""
 
 TOGETHER = 8
 """Shards that one task merges."""
@@ -29,19 +31,19 @@ class CountError(ValueError):
     """Rows that were counted and rows that came differ."""
 
 
-def check_model(model: Any) -> None:
+def check_model(model: object) -> None:
     """Raise TypeError unless this is an estimator of batch2online."""
     if not isinstance(model, OnlineEstimator):
         raise TypeError(f"model must be an estimator of batch2online, got {type(model).__name__}.")
 
 
-def first_template(model: Any) -> Any:
+def first_template(model: Model) -> Model:
     """Return the shard without rows from which workers make those of a fit; a seed is drawn once for all."""
-    unfitted: Any = clone(model)
+    unfitted: Model = clone(model)
     return _bounded(unfitted.set_params(random_state=seed_from(model.random_state)).new_shard(int(model.first_id)))
 
 
-def further_template(model: Any) -> Any:
+def further_template(model: Model) -> Model:
     """Return the shard without rows from which workers make those of further rows."""
     template = _bounded(model.new_shard(model.stream.next_id))
     if isinstance(model, OnlineClustering) and model.stream.history is not None:
@@ -52,7 +54,7 @@ def further_template(model: Any) -> Any:
     return template
 
 
-def _bounded(template: Any) -> Any:
+def _bounded(template: Model) -> Model:
     """Return a template of clusters whose shards keep their coreset alone, and any other as it is."""
     if isinstance(template, OnlineClustering):
         template.history = "coreset"
@@ -61,14 +63,14 @@ def _bounded(template: Any) -> Any:
     return template
 
 
-def with_features_of(shard: Any) -> Any:
+def with_features_of(shard: Model) -> Model:
     """Return a shard without rows that encodes columns as the rows of this one need it."""
     settled = copy.copy(shard)
     settled._stream = shard._with_final_columns()
     return settled.new_shard(int(shard.first_id))
 
 
-def learned(template: Any, batches: Iterable[tuple[Any, Any, Any]], first_id: int, n_ids: int) -> Any:
+def learned(template: Model, batches: Iterable[tuple[Chunk, Chunk, Chunk]], first_id: int, n_ids: int) -> Model:
     """Return a shard that has learned batches of rows, targets and weights, as many as were counted before."""
     shard = template.new_shard(first_id)
     for rows, targets, weights in batches:
@@ -80,7 +82,9 @@ def learned(template: Any, batches: Iterable[tuple[Any, Any, Any]], first_id: in
     return shard
 
 
-def in_columns(rows: Any, targets: Any, names: Any, target: Any) -> tuple[Any, Any]:
+def in_columns(
+    rows: Chunk, targets: Chunk, names: Sequence[str] | None, target: str | int | None
+) -> tuple[Chunk, Chunk]:
     """Return rows with their columns in the order of ``names``, and the targets, which one of them may be."""
     if names is not None:
         own = list(getattr(rows, "columns", ()))
@@ -100,7 +104,7 @@ def in_columns(rows: Any, targets: Any, names: Any, target: Any) -> tuple[Any, A
     return rows, None if targets is None else np.asarray(targets)
 
 
-def merged(*shards: Any) -> Any:
+def merged(*shards: Model) -> Model:
     """Return one shard with the rows of all. The shards stay as they are: a task may have to run again."""
     result = copy.copy(shards[0])
     for shard in shards[1:]:
@@ -108,16 +112,16 @@ def merged(*shards: Any) -> Any:
     return result
 
 
-def root_of(*shards: Any) -> Any:
+def root_of(*shards: Model) -> Model:
     """Return one estimator of the rows of all shards, fitted to all of them."""
     root = merged(*shards)
-    if len(shards) == 1 and root._stream.ordered:
-        root._stream = root._stream.refit("merged")
+    if len(shards) == 1 and root.stream.ordered:
+        root._stream = root.stream.refit("merged")
     return root
 
 
-def replace_state(model: Model, root: Any) -> Model:
+def replace_state(model: Model, root: Model) -> Model:
     """Replace what a model has learned by the rows of a shard, in one step."""
     fresh = copy.copy(root)
-    fresh._stream = root._stream.whole().without_scores()
+    fresh._stream = root.stream.whole().without_scores()
     return model._replace_state(fresh)

@@ -10,7 +10,6 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from batch2online.distributed import shards
-from batch2online.distributed.shards import TOGETHER, CountError, Model, PartitionError
+from batch2online.distributed.shards import TOGETHER, Chunk, CountError, Model, PartitionError
+from batch2online.estimator import OnlineEstimator
 
 RESULT = "number long, result binary, error string"
 """Columns of what tasks return: the number of a partition or of a node of the tree, and a pickled shard or an error."""
@@ -82,7 +82,7 @@ def partial_fit(
     return model.merge(_root(template, df, roles, _places(df, roles, int(template.first_id))))
 
 
-def predict(model: Any, df: DataFrame, *, method: str | None = None, column: str = "prediction") -> DataFrame:
+def predict(model: object, df: DataFrame, *, method: str | None = None, column: str = "prediction") -> DataFrame:
     """Return the frame with a column of predictions, computed when it is read.
 
     Parameters
@@ -117,7 +117,7 @@ def predict(model: Any, df: DataFrame, *, method: str | None = None, column: str
     return df.mapInArrow(appended, schema)
 
 
-def _inputs(model: Any, df: DataFrame) -> list[str]:
+def _inputs(model: object, df: DataFrame) -> list[str]:
     """Return the columns that a model predicts from: those that it has learned, by name if they had names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -159,7 +159,7 @@ class Roles:
             return rows
         return rows.filter(pc.fill_null(pc.not_equal(rows[self.weight], 0), True))
 
-    def given(self, rows: pa.Table | pa.RecordBatch) -> tuple[Any, Any, Any]:
+    def given(self, rows: pa.Table | pa.RecordBatch) -> tuple[Chunk, Chunk, Chunk]:
         """Return inputs, targets and weights in the form that ``partial_fit`` takes."""
         rows = self.weighted(rows)
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
@@ -183,7 +183,7 @@ def _places(df: DataFrame, roles: Roles, first_id: int) -> dict[int, tuple[int, 
     return dict(zip(counts, zip(starts, counts.values(), strict=False), strict=True))
 
 
-def _with_first_rows(template: Any, df: DataFrame, roles: Roles) -> Any:
+def _with_first_rows(template: Model, df: DataFrame, roles: Roles) -> Model:
     """Return a template whose features are those that the first rows give."""
     given, first_id = roles.given(df.select(roles.all).limit(_FIRST_ROWS).toArrow()), int(template.first_id)
     try:
@@ -201,7 +201,7 @@ def _partition() -> int:
 # -- the tree of shards ------------------------------------------------------------------------------------------------
 
 
-def _root(template: Any, df: DataFrame, roles: Roles, places: Mapping[int, tuple[int, int]]) -> Any:
+def _root(template: Model, df: DataFrame, roles: Roles, places: Mapping[int, tuple[int, int]]) -> Model:
     """Return one estimator of all rows."""
 
     def learned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -221,7 +221,7 @@ def _root(template: Any, df: DataFrame, roles: Roles, places: Mapping[int, tuple
     return root
 
 
-def _shard(template: Any, given: Iterator[tuple[Any, Any, Any]], first_id: int, n_ids: int) -> Any:
+def _shard(template: Model, given: Iterator[tuple[Chunk, Chunk, Chunk]], first_id: int, n_ids: int) -> Model:
     try:
         return shards.learned(template, given, first_id, n_ids)
     except CountError as error:
@@ -236,12 +236,12 @@ def _changed() -> PartitionError:
     )
 
 
-def _merged(key: tuple[Any, ...], results: pa.Table) -> pa.Table:
+def _merged(key: tuple[pa.Scalar, ...], results: pa.Table) -> pa.Table:
     """Return the shards of some results as one, or their first error."""
     return pa.Table.from_batches([_result(key[0].as_py(), lambda: shards.merged(*_shards_in(results)))])
 
 
-def _shards_in(results: pa.Table) -> list[Any]:
+def _shards_in(results: pa.Table) -> list[OnlineEstimator]:
     """Return the shards of results, by number; raise the first error."""
     rows = results.sort_by("number").to_pylist()
     for row in rows:
@@ -250,7 +250,7 @@ def _shards_in(results: pa.Table) -> list[Any]:
     return [pickle.loads(row["result"]) for row in rows]  # our own tasks have written these
 
 
-def _result(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
+def _result(number: int, work: Callable[[], OnlineEstimator]) -> pa.RecordBatch:
     """Return what work gives as a row, or its error: Spark would run a task that fails again."""
     try:
         result, error = pickle.dumps(work(), protocol=5), None
