@@ -16,7 +16,7 @@ from sklearn.linear_model import SGDRegressor
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, evaluate
 from printed import comparisons, recompute
 from printed.commands import run
-from printed.net import Between, complaints, words
+from printed.net import Between, complaints, differ
 from printed.replays import CASES
 
 SPEED = Between(1, 1e9)
@@ -146,7 +146,7 @@ def test_every_number_of_a_comparison_is_recomputed(name, kind, seed, tmp_path, 
         ratio, changes, churn = np.mean(means[model], axis=0)
         known = {"loss / optimum": ratio, "changes": changes, "churn": churn, "rows/s": Between(n / elapsed, 1e8)}
         for head, cell in zip(heads, cells, strict=True):
-            out += [f"{model}, {head}: {each}" for each in words(cell, {"#": [known[head]]})]
+            out += [f"{model}, {head}: {each}" for each in differ(cell, known[head])]
     about = next(line for line in text.splitlines() if "random order" in line).replace("table.csv", "")
-    out += words(about, {"# rows": [n], "# seeds": [2], "chunks of #": [chunk]})
+    out += differ(about, n, 2, chunk)
     assert not out
