@@ -24,8 +24,8 @@ X = np.random.default_rng(0).normal(size=(60, 3))
 def test_constructors_are_those_of_the_oracle(name):
     oracle = pytest.importorskip("batch2online_oracle")
     new, old = (inspect.signature(getattr(package, name)).parameters for package in (batch2online, oracle))
-    assert new.keys() == old.keys() - TAKEN_BACK
-    for each in new:
+    assert new.keys() >= old.keys() - TAKEN_BACK
+    for each in old.keys() - TAKEN_BACK:
         assert (new[each].default, new[each].kind) == (old[each].default, old[each].kind)
 
 
