@@ -107,18 +107,18 @@ class Setting:
         if origin not in (int, float):
             words = {bool: "True or False", str: "a string", os.PathLike: "the path of a folder", Mapping: "a mapping"}
             return [words.get(origin, "a value")]
-        lower, upper = (self.ge if self.gt is None else self.gt), (self.le if self.lt is None else self.lt)
         number = "an integer" if part is int else "a finite number"
-        if lower is None or upper is not None:
-            return [number if lower is None else f"between {lower:g} and {upper:g}"]
-        if lower == 0 and self.gt is None:
+        if None not in (self.gt, self.lt):
+            return [f"between {self.gt:g} and {self.lt:g} (exclusive)"]
+        if None not in (self.ge, self.le):
+            return [f"between {self.ge:g} and {self.le:g}"]
+        if part is int and self.bounds == {"ge": 1}:
+            return ["a positive integer"]
+        if self.bounds == {"ge": 0}:
             return [f"{number} that is not negative"]
-        is_positive = part is int and lower == 1
-        return [
-            "a positive integer"
-            if is_positive
-            else f"{number} {'of at least' if self.gt is None else 'above'} {lower:g}"
-        ]
+        limits = {"of at least": self.ge, "above": self.gt, "up to": self.le, "below": self.lt}
+        said = [f"{word} {bound:g}" for word, bound in limits.items() if bound is not None]
+        return [f"{number} {' and '.join(said)}".strip()]
 
     def allows(self, value: Any) -> bool:
         """Return whether the setting can have this value."""

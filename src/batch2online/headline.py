@@ -105,15 +105,15 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
         compared = f"no model yet: the first comes at row {at:,}, {model.n_seen_:,} seen"
     return Headline(
         subject=target or "",
-        quality=tuple(_shown(measure, scale, unit) for measure in quality.items()),
+        quality=tuple(as_shown(measure, scale, unit) for measure in quality.items()),
         verdict=verdict(model, quality, beside),
         beside=tuple(
-            (name, f"{baseline_of(name)}: {_shown((name, value), scale, unit)[1]}")
+            (name, f"{baseline_of(name)}: {as_shown((name, value), scale, unit)[1]}")
             for name, value in beside.items()
             if name in quality
         ),
         rows=averages.rows if averages is not None and forgets(model) else 0,
-        recent=tuple(_shown(each, scale, unit) for each in performance.recent_metrics().items()),
+        recent=tuple(as_shown(each, scale, unit) for each in performance.recent_metrics().items()),
         recent_rows=0 if recent is None else recent.rows,
         handful=of_handful(performance.handful, model.n_seen_),
         distance=compared,
@@ -273,10 +273,10 @@ def format_measure(name: str, value: float, scale: float = 1.0, unit: str = "") 
     >>> format_measure("accuracy", 0.9123), format_measure("mean distance", 2.0, scale=3.0, unit="mm")
     ('91.23%', '6 mm')
     """
-    return _shown((name, value), scale, unit)[1]
+    return as_shown((name, value), scale, unit)[1]
 
 
-def _shown(measure: tuple[str, float], scale: float, unit: str) -> Measure:
+def as_shown(measure: tuple[str, float], scale: float, unit: str) -> Measure:
     """Return a measure as it is shown; a distance between rows in its unit."""
     name, value = measure
     if name in (MEAN_DISTANCE, RMS_DISTANCE):

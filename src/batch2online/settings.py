@@ -277,6 +277,7 @@ class ClusteringSettings(OnlineSettings):
         "coreset alone is kept: bounded memory, nearly the same quality, no ``forget``. ``merge`` is then bounded "
         "too, but not equal to one stream, and depends on the order of merging.",
         default="memory",
+        values='"memory", "coreset" or the path of a folder',
         metavar="PATH",
         written_default="coreset",
     )

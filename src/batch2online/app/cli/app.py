@@ -50,8 +50,8 @@ def _declared(name: str, shown: str, *declared: Setting) -> Option:
     defaults = {each.default if each.written_default is None else each.written_default for each in declared}
     default = defaults.pop()
     if not (defaults or declared[0].is_required or default in (None, ()) or default is False):
-        known = "yes" if default is True else str(default)
-        shown += f" Default: {known if known != '.' else repr(known)}."
+        is_word = not isinstance(default, str) or default.isalnum()
+        shown += f" Default: {'yes' if default is True else default if is_word else repr(default)}."
     parts = dict.fromkeys(part for each in declared for part in each.written_parts)
     if bool in parts:
         return click.option(f"{flag(name)}/{flag(f'no-{name}')}", default=None, help=shown)
