@@ -70,8 +70,6 @@ class Report:
         out = []
         for event, printed in zip(self.events, self.printed_changes, strict=True):
             facts = sentences.change(event, self.names) | {"row #:": [event["at"]]}
-            if self.case.kind == "subspace":
-                facts["the subspace rotated by # degrees"] = [sentences.scaled(event["angle"], 180 / np.pi)]
             for each in event.get("matching", ()):
                 for what in ("cluster # moved by ~ standard deviations", "cluster # moved by ~"):
                     facts[what.replace("#", str(each["id"]))] = [each["moved"]]

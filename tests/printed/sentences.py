@@ -34,6 +34,8 @@ def change(found, names):
         out["the old model costs # times as much as the new one, tolerance #%"] = [scaled(excess, 1, 1), bound]
     out["predictions moved by ~ (root mean square)"] = [found.get("prediction_change", ANY)]
     out["losses changed by # on average"] = [found["losses changed"]]
+    if "angle" in found:
+        out["the subspace rotated by # degrees"] = [scaled(found["angle"], 180 / np.pi)]
     if "churn" in found:
         numbers = [scaled(found["churn"], at), scaled(found["churn"], 100)]
         out["about # row (#%) is given another label"] = out["about # rows (#%) are given another label"] = numbers

@@ -28,11 +28,6 @@ KNOWN = {
         [("subspace", 3)],
         "components by column name are in standard deviations, where scaling should be undone",
     ),
-    "angle as loss": (
-        "changes.*: 'losses changed by",
-        [("subspace", 2)],
-        "a reason has the angle of a subspace in radians as a change of losses",
-    ),
 }
 
 
