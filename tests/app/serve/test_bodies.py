@@ -36,9 +36,8 @@ def rows_of(rng):
     return rows
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(40))
 def test_rows_are_the_same_table_whatever_their_order_of_names(seed):
-    """Rows with the names of the first one are read in a faster way."""
     rows = rows_of(random.Random(seed))
     names = dict.fromkeys(name for row in rows for name in row)
     expected = {name: [row.get(name) for row in rows] for name in names}

@@ -93,19 +93,6 @@ def test_every_format_gives_the_same_model(tmp_path):
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_a_restart_continues(tmp_path):
-    with client_of(tmp_path) as client:
-        client.put("/models/price", json=REGRESSION)
-        client.post("/models/price/learn", json=ROWS[:600])
-    with client_of(tmp_path) as client:
-        assert client.post("/models/price/learn", json=ROWS[600:]).json() == {"first_id": 600, "last_id": 999}
-        found = client.post("/models/price/predict", json=ROWS[:3]).json()["predictions"]
-    with client_of(tmp_path / "other") as client:
-        client.put("/models/price", json=REGRESSION)
-        client.post("/models/price/learn", json=ROWS)
-        assert client.post("/models/price/predict", json=ROWS[:3]).json()["predictions"] == found
-
-
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_a_repeated_call_learns_once(learned, n_rows):
     for expected in ({"first_id": 1_000, "last_id": 999 + n_rows}, {"first_id": None, "last_id": None}):
