@@ -36,7 +36,7 @@ _LARGEST_EXACT = 2**53
 
 _decode_numbers = msgspec.json.Decoder(list[dict[str, float]]).decode
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
-_decode_row = msgspec.json.Decoder(Row).decode
+_row_decoder = msgspec.json.Decoder(Row)
 
 
 class TableBody:
@@ -95,19 +95,17 @@ def _check_size(rows: int, columns: int, max_values: int) -> None:
 # -- JSON -----------------------------------------------------------------------------------------------------
 
 
-def _from_json(body: bytes, max_values: int) -> pa.Table:
-    _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
-    return _from_rows(_decode_rows(body), max_values)
+def _from_json(decode: Callable[[bytes], list[Row]]) -> Callable[[bytes, int], pa.Table]:
+    def table(body: bytes, max_values: int) -> pa.Table:
+        _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
+        return _from_rows(decode(body), max_values)
 
-
-def _from_lines(body: bytes, max_values: int) -> pa.Table:
-    _check_size(10 * body.count(b"{"), 1, max_values)
-    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()], max_values)
+    return table
 
 
 def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
     """Return rows that came one by one, each a JSON object."""
-    return _from_rows([_decode_row(content) for content in contents])
+    return _from_rows([_row_decoder.decode(content) for content in contents])
 
 
 def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int = MAX_VALUES) -> pa.Table:
@@ -219,8 +217,8 @@ def _is_compressed(message: pa.ipc.Message) -> bool:
 
 
 _READERS: dict[str, Callable[[bytes, int], pa.Table]] = {
-    "application/json": _from_json,
-    "application/x-ndjson": _from_lines,
+    "application/json": _from_json(_decode_rows),
+    "application/x-ndjson": _from_json(_row_decoder.decode_lines),
     "text/csv": _from_csv,
     "application/vnd.apache.arrow.stream": _from_arrow,
 }
