@@ -10,7 +10,7 @@ pytest.importorskip("msgspec", reason="needs the extra serve")
 
 import pyarrow as pa
 
-from batch2online.app.serve.bodies import table_of
+from batch2online.app.serve.bodies import exact_keys, table_of
 from batch2online.app.serve.problems import RequestError
 from torture.service_bodies import forged_strings, ipc
 
@@ -63,6 +63,15 @@ def test_integers_of_keys_are_exact(more):
     assert table_of(json.dumps(rows).encode(), JSON)["key"].to_pylist() == [2**60 + 1, 3]
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("s", tz="Nowhere"), pa.duration("s"), pa.date64()])
+def test_times_are_no_keys(kind):
+    for key in (0, 2**61):
+        column = pa.array([key]).view(kind)
+        for each in (column, column.dictionary_encode()):
+            with pytest.raises(RequestError, match="strings or integers"):
+                exact_keys(pa.chunked_array([each]))
+
+
 def named(count):
     return b"[" + b",".join(b'{"c%d":1}' % place for place in range(count)) + b"]"
 
@@ -96,6 +105,12 @@ WRONG = {
     "lists": ipc(pa.table({"a": [[1], [2]]})),
     "no stream": b"\xff\xff\xff\xff\x10\0\0\0" + b"\x7f" * 64,
 }
+
+
+def test_names_of_columns_that_are_no_text_are_refused():
+    with pytest.raises(RequestError, match="text/csv") as caught:
+        table_of("a,b\n1,2\n".encode("utf-16"), "text/csv")
+    assert caught.value.status == 422
 
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)

@@ -72,11 +72,12 @@ def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa
         raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
     try:
         table = _READERS[kind](body, max_values)
+        n_names = len(set(table.column_names))  # names in CSV may be no UTF-8
     except (msgspec.MsgspecError, pa.ArrowException, ValueError, OSError, ArithmeticError, RecursionError) as error:
         raise RequestError(422, f"The body is not a table in {kind}: {error}") from error
     if not table.num_rows:
         raise RequestError(422, "The body has no rows.")
-    if len(set(table.column_names)) < table.num_columns:
+    if n_names < table.num_columns:
         raise RequestError(422, "Two columns have the same name.")
     return table
 
@@ -137,6 +138,9 @@ def _numbers(values: Sequence[Any]) -> pa.Array:
 
 def exact_keys(column: pa.ChunkedArray) -> list[Any]:
     """Return keys of rows; a double that is an integer is that integer."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_temporal(kind):
+        raise RequestError(422, f"Keys are strings or integers, and these are of type {kind}: send strings.")
     found = []
     for key in column.to_pylist():
         if isinstance(key, float) and key.is_integer():
