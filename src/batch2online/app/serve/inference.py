@@ -141,22 +141,13 @@ def _parsed(body: bytes, length: int | None) -> tuple[InferRequest, bytes]:
 
 def _table(asked: InferRequest, binary: bytes, names: list[str]) -> pa.Table:
     columns: dict[str, Any] = {}
-    for tensor in asked.inputs:
-        size = tensor.parameters.binary_data_size
-        values = _array(tensor, None if size is None else binary[:size])
-        binary = binary[size or 0 :]
-        if values.ndim == 2 and values.shape[1] == len(names) != 1:
-            columns |= {name: pa.array(np.ascontiguousarray(values[:, j])) for j, name in enumerate(names)}
-        elif values.ndim == 1 or values.shape[1] == 1:
-            name = names[0] if tensor.name == ROWS and len(names) == 1 else tensor.name
-            columns[name] = pa.array(values.ravel().tolist() if values.dtype == object else values.ravel())
-        else:
-            raise RequestError(
-                422, f"Tensor {tensor.name!r} has shape {list(values.shape)}, expected [n, {len(names)}]."
-            )
     try:
+        for tensor in asked.inputs:
+            size = tensor.parameters.binary_data_size
+            columns |= _columns(tensor, _array(tensor, None if size is None else binary[:size]), names)
+            binary = binary[size or 0 :]
         table = pa.table(columns)
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise RequestError(422, f"The tensors are not columns of one table: {error}") from error
     if not table.num_rows:
         raise RequestError(422, "The tensors have no rows.")
@@ -165,16 +156,23 @@ def _table(asked: InferRequest, binary: bytes, names: list[str]) -> pa.Table:
 
 def _array(tensor: Tensor, binary: bytes | None) -> Any:
     """Return a tensor as an array; strings as objects."""
-    try:
-        if tensor.datatype == "BYTES":
-            values = np.array(tensor.data if binary is None else _strings(binary), dtype=object)
-        elif binary is None:
-            values = np.array(tensor.data, dtype=_DTYPES[tensor.datatype])
-        else:
-            values = np.frombuffer(binary, _DTYPES[tensor.datatype])
-        return values.reshape(tensor.shape)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise RequestError(422, f"Tensor {tensor.name!r}: {error}.") from error
+    if tensor.datatype == "BYTES":
+        values = np.array(tensor.data if binary is None else _strings(binary), dtype=object)
+    elif binary is None:
+        values = np.array(tensor.data, dtype=_DTYPES[tensor.datatype])
+    else:
+        values = np.frombuffer(binary, _DTYPES[tensor.datatype])
+    return values.reshape(tensor.shape)
+
+
+def _columns(tensor: Tensor, values: Any, names: list[str]) -> dict[str, Any]:
+    """Return the columns in a tensor: all features, or the one of its name."""
+    if values.ndim == 2 and values.shape[1] == len(names) != 1:
+        return {name: pa.array(np.ascontiguousarray(values[:, j])) for j, name in enumerate(names)}
+    if values.ndim == 2 and values.shape[1] != 1:
+        raise ValueError(f"{tensor.name!r} has shape {list(values.shape)}, expected [n, {len(names)}]")
+    name = names[0] if tensor.name == ROWS and len(names) == 1 else tensor.name
+    return {name: pa.array(values.ravel().tolist() if values.dtype == object else values.ravel())}
 
 
 def _strings(content: bytes) -> list[str]:
