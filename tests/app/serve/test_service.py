@@ -27,7 +27,6 @@ from batch2online.app.serve.service import create_app
 from batch2online.storage.errors import StoreError
 from state_bytes import serialise
 from torture.server import Server
-from torture.service_fuzz import service_fuzz
 from torture.steady import Use, check_flat, steady
 
 RNG = np.random.default_rng(0)
@@ -91,19 +90,6 @@ def test_every_format_gives_the_same_model(tmp_path):
             assert done.status_code == 200, done.text
             answers.append(client.post(f"/models/m{number}/predict", json=ROWS[:5]).json())
     assert all(answer == answers[0] for answer in answers)
-
-
-def test_a_restart_continues(tmp_path):
-    with client_of(tmp_path) as client:
-        client.put("/models/price", json=REGRESSION)
-        client.post("/models/price/learn", json=ROWS[:600])
-    with client_of(tmp_path) as client:
-        assert client.post("/models/price/learn", json=ROWS[600:]).json() == {"first_id": 600, "last_id": 999}
-        found = client.post("/models/price/predict", json=ROWS[:3]).json()["predictions"]
-    with client_of(tmp_path / "other") as client:
-        client.put("/models/price", json=REGRESSION)
-        client.post("/models/price/learn", json=ROWS)
-        assert client.post("/models/price/predict", json=ROWS[:3]).json()["predictions"] == found
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
