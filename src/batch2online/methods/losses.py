@@ -276,7 +276,7 @@ def _shares(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 @storable
 @dataclass(frozen=True)
 class HalfSquared(PredictorLoss):
-    r"""Half the squared residual, :math:`(y - \eta)^2 / 2`. Its expansions of Taylor order 2 are exact."""
+    r"""Half the squared residual, :math:`(y - \eta)^2 / 2`. Its expansions of second order are exact."""
 
     is_location: ClassVar[bool] = True
 
