@@ -198,7 +198,7 @@ def test_in_bounded_memory_seeds_are_drawn_by_what_rows_stand_for():
     weights[heavy] = 1.0
     for own, limit in ((weights, None), (1e-9 + 0 * weights, np.where(weights == 1, 1e-9, limits))):
         sampler = moving_seeds()
-        sampler._reseed(candidates_of(points, own, limit))
+        sampler.reseed(candidates_of(points, own, limit))
         assert {tuple(seed) for seed in sampler.seeds.points} == {tuple(points[i]) for i in heavy}
 
 

@@ -192,7 +192,7 @@ class Race:
         """Return the race with all rows of the history."""
         race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
         if race.origin is None and len(history):  # segments may be short: checks cut the first rows often
-            race = race._begun(history.at(np.arange(min(len(history), _FIRST_ROWS))))
+            race = race.begun(history.at(np.arange(min(len(history), _FIRST_ROWS))))
         entries: list[StageEntries] = []
         pending = 0
         for rows in history.from_row(race.rows):
@@ -200,19 +200,19 @@ class Race:
             while start < len(rows):
                 stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - pending))
                 some = rows if stop - start == len(rows) else rows[start:stop]
-                entries.append(race._entries(some, race.rows + pending))
+                entries.append(race.entries_of(some, race.rows + pending))
                 pending += stop - start
                 start = stop
                 if pending >= max(_FIRST_ROWS, race.rows):
-                    race, entries, pending = race._with_entries(entries, pending), [], 0
-        return race._with_entries(entries, pending) if pending else race
+                    race, entries, pending = race.with_entries(entries, pending), [], 0
+        return race.with_entries(entries, pending) if pending else race
 
     def scaled(self, factor: float) -> Race:
         """Return the race for weights multiplied by a power of 4, which divides all keys."""
         candidates = (replace(candidates, bound_keys=candidates.bound_keys / factor) for candidates in self.candidates)
         return replace(self, candidates=tuple(candidates))
 
-    def _begun(self, rows: Rows) -> Race:
+    def begun(self, rows: Rows) -> Race:
         mean, spread = rows.points.mean(axis=0), rows.points.std(axis=0)
         origin = mean if mean @ mean > _FAR * (spread @ spread) else np.zeros_like(mean)
         typical = float(power(np.square(rows.points - origin).sum(axis=1), self.z).mean())
@@ -221,7 +221,7 @@ class Race:
         offset = typical if typical > negligible else 1.0
         return replace(self, origin=origin, offset=offset, candidates=(none,) * self.k)
 
-    def _entries(self, rows: Rows, at: int) -> StageEntries:
+    def entries_of(self, rows: Rows, at: int) -> StageEntries:
         """Return the pairs of a row and a stage that may be among the candidates, by their coarse bits."""
         scale = self._scale(rows)
         limits = np.array([candidates.limit for candidates in self.candidates])
@@ -239,7 +239,7 @@ class Race:
         scale = power(squared, self.z) + self.offset
         return scale if all_ones(rows.weights) else scale * rows.weights
 
-    def _with_entries(self, parts: list[StageEntries], rows: int) -> Race:
+    def with_entries(self, parts: list[StageEntries], rows: int) -> Race:
         entries = StageEntries.joined(parts)
         variables = exponentials_of(self.seed, entries.ids, entries.stages, entries.octets)
         keys = variables / entries.scales

@@ -54,13 +54,13 @@ class SeedStatistics(Statistics):
         masses = np.bincount(labels, rows.weights if weighted else None, len(self.seeds))
         cost = float(rows.weights @ losses if weighted else losses.sum())
         new = replace(self, cost=self.cost + cost, masses=self.masses + masses)
-        return new, new._scores(losses, labels, rows.weights if weighted else None)
+        return new, new.scores_of(losses, labels, rows.weights if weighted else None)
 
     def scores(self, rows: Rows) -> FloatArray:
         if len(self.seeds) == 0:
             return np.full(len(rows), np.inf)
         labels, losses = self._assigned(rows)
-        return self._scores(losses, labels, None if all_ones(rows.weights) else rows.weights)
+        return self.scores_of(losses, labels, None if all_ones(rows.weights) else rows.weights)
 
     bounds = scores
 
@@ -69,7 +69,7 @@ class SeedStatistics(Statistics):
         labels, squared = nearest(rows.points, self.seeds)
         return labels, power(squared, self.z)
 
-    def _scores(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
+    def scores_of(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
         share = 1 / (1 + self.k)
         with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
             of_seeds = share / self.masses
@@ -122,13 +122,13 @@ class MovingSeeds(SeededSketch):
 
     def _thin(self) -> None:
         candidates = self._candidates()
-        self._reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
+        self.reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
 
     def _check(self) -> None:
         """Lower the inclusion probabilities, under the seeds so far and under new ones."""
         limited = _limited(self.statistics, self._candidates(), self._current_constant)
         self._await_next_check(self.totals.effective_rows)
-        self._reseed(limited)
+        self.reseed(limited)
 
     def _merge(self, other: Any) -> None:
         sides = [(side.statistics, side._candidates(), side._current_constant) for side in (self, other)]
@@ -142,17 +142,17 @@ class MovingSeeds(SeededSketch):
         self.statistics = SeedStatistics.empty(self.seeds.points, self.k, self.z)
         self.parts, self.n_unthinned, self._is_joined = (joined,), len(joined), True
         if len(joined) > _TOGETHER * self.settings.size:
-            self._reseed(joined)
+            self.reseed(joined)
 
     def prepared(self, history: RowSource | None = None) -> Self:
         """Return the sketch with seeds of shards that were merged."""
         if not self._is_joined:
             return self
         new = self._copy()
-        new._reseed(self._candidates())
+        new.reseed(self._candidates())
         return new
 
-    def _reseed(self, candidates: Candidates) -> None:
+    def reseed(self, candidates: Candidates) -> None:
         """Draw seeds from the candidates, each of which stands for 1 / limit rows, and thin them by the new scores."""
         weighted = replace(candidates.rows, weights=candidates.rows.weights / candidates.limits)
         self.seeds = weighted[drawn_seeds(weighted, self.k, self.z, self.settings.seed)]
@@ -226,10 +226,10 @@ class FixedSeeds(SeededSketch):
         """Return the sketch with a block of the history, the first row of which is at this position there."""
         new = self._copy()
         new.totals = self.totals.merge(SketchTotals.of(rows))
-        new._add_block(rows, position)
+        new.add_block(rows, position)
         return new
 
-    def _add_block(self, rows: Rows, position: int) -> None:
+    def add_block(self, rows: Rows, position: int) -> None:
         self.statistics, is_nearest, losses = self.statistics.with_block(rows)
         words = self._words(rows.ids)
         few = np.arange(len(rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -13,13 +13,11 @@ from batch2online.estimator import OnlineEstimator
 from batch2online.input import LinearPlan, flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.methods.losses import PredictorLoss, predictor_loss
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.settings import RegressionSettings
 from batch2online.validation import check_targets
-
-if TYPE_CHECKING:
-    from batch2online.methods.losses import PredictorLoss
 
 _ADAPTIVE = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=0.005)
 
@@ -89,8 +87,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
         return bool(self.loss == "squared" and self.alpha == 0)
 
     def _predictor_loss(self) -> PredictorLoss:
-        from batch2online.methods.losses import predictor_loss  # least squares does without
-
         return predictor_loss(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
@@ -121,7 +117,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss in ("poisson", "gamma", "tweedie")
+        tags.target_tags.positive_only = self._least_target == 0
         if not self._is_plain:
             tags.target_tags.multi_output = False
         return tags
@@ -144,7 +140,13 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
 
     @property
     def _takes_any_number(self) -> bool:
-        return self.loss in ("squared", "huber", "absolute", "quantile")
+        return self._least_target == -np.inf
+
+    @property
+    def _least_target(self) -> float | None:
+        """Least target of the loss; None for a loss that there is not."""
+        known = REGRESSION_LOSSES.get(str(self.loss))
+        return None if known is None else known.least_target
 
     # Each reads the engine and its model once: another thread may replace them at any moment.
 
