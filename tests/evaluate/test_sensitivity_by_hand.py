@@ -13,11 +13,11 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, coresets
+from batch2online.engine.stream import Stream
 from batch2online.evaluate import average_sensitivity
 from batch2online.methods import scores
 from batch2online.paper import sensitivity
 from batch2online.paper.sensitivity import binomial_interval, differ, sensitivity_decay, with_and_without
-from batch2online.stream import Stream
 
 EPSILON, SIZE, N = 0.5, 2, 5
 RNG = np.random.default_rng
@@ -143,7 +143,7 @@ def test_a_warm_start_would_be_noticed(monkeypatch):
     def from_the_full_model(self, ids):
         new = forgotten(self, ids)
         model = new.problem.fit(new.snapshot(), self.current.model).model
-        return replace(new, learner=replace(new.learner, model=model))
+        return replace(new, state=replace(new.state, model=model))
 
     cold = outputs_of_clustering(True)
     monkeypatch.setattr(Stream, "forget", from_the_full_model)
