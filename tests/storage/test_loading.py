@@ -281,7 +281,7 @@ def test_a_model_that_no_file_can_hold_is_fitted_again_if_the_caller_says_so(tmp
 def forged_model(path, model, change):
     """The checkpoint of a model whose table of parts, or whose arrays, have been changed."""
     manifest, members = saved(model, path)
-    stored = fields_of(manifest, "learner", "model")
+    stored = fields_of(manifest, "state", "model")
     text, arrays = stored["model"]["tuple"]
     names = [f"a{each['array']}.npy" for each in arrays["list"]]
     entries, contents = json.loads(text), [np.load(io.BytesIO(members[name])).tobytes() for name in names]

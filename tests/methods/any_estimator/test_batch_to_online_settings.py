@@ -333,6 +333,7 @@ def test_losses_of_linear_models_are_those_of_any_regressor(loss, tmp_path):
         pieces.partial_fit(X[start : min(N, start + 77)], counts[start : min(N, start + 77)])
     assert pieces.regret_ == model.regret_
     assert 0 < model.regret_.loss < np.inf
+    assert "mean so far" in str(model.headline())
     assert next(name for name in model.metrics_ if "loss" in name).startswith(loss[0] if len(loss) == 2 else loss)
     model.save(tmp_path / "model")
     twin = load(tmp_path / "model")
