@@ -40,7 +40,7 @@ from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.storage.tree import CheckpointError
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
-_ROWS_PER_PARAMETER = 50
+_ROWS_PER_PARAMETER = 10
 """A model of fewer rows for each of its parameters is flexible."""
 
 _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
