@@ -58,7 +58,7 @@ class ScoreFunctions:
         """Raise an error for what is no function, for no number, and for a summary without a total score."""
         if not callable(self.score) or not (self.summary is None or callable(self.summary)):
             raise TypeError("score and summary must be functions of points, weights and, if there are any, targets.")
-        for name in ("total_score", "largest_total"):
+        for name in ("largest_total", "total_score"):
             total = getattr(self, name)
             if total is not None and not 0 < total < np.inf:
                 raise ValueError(f"{name} must be a finite number above 0, got {total!r}.")
