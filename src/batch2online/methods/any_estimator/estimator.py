@@ -316,9 +316,11 @@ class BatchToOnline(Labelled):
 
     @property
     def _needs_targets(self) -> bool:  # type: ignore[override]
+        if self.__sklearn_is_fitted__():
+            return bool(self._stream.n_targets)
         kind = defaults.kind_of(self.estimator)
         if kind in ("function", "estimator"):
-            return self.__sklearn_is_fitted__() and bool(self._stream.n_targets)
+            return False
         return kind in ("regressor", "classifier") or bool(get_tags(self.estimator).target_tags.required)
 
     @property

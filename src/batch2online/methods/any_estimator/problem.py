@@ -146,7 +146,7 @@ class EstimatorProblem(Problem):
 
     def _as_given(self, points: FloatArray, model: FittedEstimator) -> InputRows:
         """Return rows in the container in which they came, with the categories that a model knows."""
-        return self.encoding.decoded(points, model.rows.points)
+        return points if self.encoding.schema is None else self.encoding.decoded(points, model.rows.points)
 
     def _decoded(self, targets: FloatArray) -> np.ndarray[Any, Any]:
         """Return targets as the user passed them: labels for a classifier."""
@@ -188,7 +188,7 @@ class EstimatorProblem(Problem):
         return rows.targets if self.loss == Deviation(2.0) else None
 
     def as_numbers(self, rows: Rows) -> Rows:
-        return self.encoding.as_numbers(rows)
+        return rows if self.encoding.schema is None else self.encoding.as_numbers(rows)
 
     def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses, with respect to the prediction."""
