@@ -46,7 +46,8 @@ from batch2online.numerics.memory import parsed_bytes
 from batch2online.numerics.threads import one_openmp_thread
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch
+from batch2online.rows import Batch, check_width
+from batch2online.schema import require
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
@@ -664,8 +665,11 @@ class BatchToOnline(Labelled):
             stream = stream.append([], replace(stream.problem, labels=estimator._checked_labels(state["labels"])))
             own = state["params"].get("estimator")
             is_own = "estimator" not in given or (not is_missing(own) and own == estimator._inner_settings())
-            for model in models_in(stream):
-                stream.problem.open(model, trusted, refit or "estimator" in given, is_own)
+            for each in (stream.state, *stream.state.others):
+                require(isinstance(each.model, FittedEstimator | None), f"model: found a {type(each.model).__name__}")
+            for fitted in models_in(stream):
+                check_width([fitted.rows], stream.width, stream.n_targets)
+                stream.problem.open(fitted, trusted, refit or "estimator" in given, is_own)
             estimator._stream = stream
         except CheckpointError:
             raise
