@@ -1,4 +1,4 @@
-"""Tables and texts in BatchToOnline: as for numbers, whatever path led there, to the last bit."""
+"""Tables and strings in BatchToOnline: models are equal bit for bit, whatever the chunks, files and copies."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_scores_that_need_numbers_say_so():
         regressor(coreset=lambda **s: coresets.RidgeLeverage(2, **s)).partial_fit(X, Y)
 
 
-def test_an_estimator_that_takes_no_string_names_the_way_on():
+def test_an_estimator_that_takes_no_strings_is_refused_with_the_remedy():
     with pytest.raises(
         ValueError, match=r"Column 'colour' holds strings, which LinearRegression cannot take: put an encoder"
     ):

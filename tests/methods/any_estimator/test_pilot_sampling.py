@@ -43,7 +43,7 @@ def test_all_rows_are_kept_up_to_the_size_and_then_about_as_many():
     assert 200 < len(model.coreset_) < 400
 
 
-def test_rows_that_pull_are_kept():
+def test_rows_with_large_gradients_are_kept():
     """Of rows that the model misses by far, nearly all are kept; of others, few."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4_000, 2))
