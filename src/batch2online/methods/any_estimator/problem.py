@@ -93,6 +93,10 @@ class FittedEstimator:
             )
         return {"model": stored, "rows": self.rows, "order": self.order}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what copies hold: losses are measured again, with the same result."""
+        return vars(self) | {"last": None}
+
     def has_rows_of(self, other: FittedEstimator) -> bool:
         """Return whether both models were fitted to the same rows, with the same weights."""
         mine, theirs = self.rows, other.rows
