@@ -20,7 +20,14 @@ from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
 from batch2online.methods.any_estimator.model_checks import UnusableError
-from batch2online.methods.any_estimator.models import InputRows, Model, degrees_of, n_coefficients, n_parameters
+from batch2online.methods.any_estimator.models import (
+    Estimator,
+    InputRows,
+    Model,
+    degrees_of,
+    n_coefficients,
+    n_parameters,
+)
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
 from batch2online.methods.any_estimator.object_table import is_public
 from batch2online.methods.any_estimator.row_losses import RowLoss, losses_of
@@ -126,7 +133,7 @@ class EstimatorProblem(Problem):
     ``own_sensitivity`` is what the user knows of the average sensitivity of a model of n rows.
     """
 
-    estimator: Any
+    estimator: Estimator
     loss: RowLoss
     seed: int
     start: int
