@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from batch2online.methods.any_estimator.models import final_step
+from batch2online.methods.any_estimator.models import Estimator, final_step
 from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.low_rank.sketch import RidgeLeverage
@@ -41,7 +41,7 @@ class Choice(NamedTuple):
     by_memory: bool = True
 
 
-def kind_of(estimator: Any) -> str:
+def kind_of(estimator: Estimator) -> str:
     """One of regressor, classifier, clusterer, density, transformer, estimator (anything with ``fit``), function."""
     if isinstance(estimator, type):
         name = estimator.__name__
@@ -61,7 +61,7 @@ def kind_of(estimator: Any) -> str:
     return "transformer" if hasattr(estimator, "transform") else "estimator"
 
 
-def check_supported(estimator: Any, kind: str) -> None:
+def check_supported(estimator: Estimator, kind: str) -> None:
     """Raise TypeError for an estimator that needs more than rows, or that does nothing for rows to come."""
     name, groups = type(estimator).__name__, ("group", "qid", "group_id") if kind == "estimator" else ()
     group = next((each for each in groups if has_fit_parameter(estimator, each)), None)
@@ -87,7 +87,7 @@ _LOSSES = {
 }
 
 
-def default_loss(kind: str, estimator: Any) -> str:
+def default_loss(kind: str, estimator: Estimator) -> str:
     """Return the default loss of a type of estimator."""
     if kind not in _LOSSES:
         raise ValueError(f"loss is needed for this {kind}: a function loss(model, points[, targets]) or a name.")
@@ -95,7 +95,7 @@ def default_loss(kind: str, estimator: Any) -> str:
     return _LOSSES[kind] if has_probabilities else "zero_one"
 
 
-def default_coreset(kind: str, estimator: Any, resample: bool, by_rows_alone: bool, is_numeric: bool) -> Choice:
+def default_coreset(kind: str, estimator: Estimator, resample: bool, by_rows_alone: bool, is_numeric: bool) -> Choice:
     """Return the default coreset of a type of estimator.
 
     A window is summed again at every refresh check, from rows alone, and shards have no order: no current model can
@@ -122,7 +122,7 @@ def _clustering(k: int, keep_history: bool = True, **settings: Any) -> Clusterin
     return Clustering(k, **settings)  # it always keeps its rows
 
 
-def size_by_memory(estimator: Any, memory: int, columns: int) -> int:
+def size_by_memory(estimator: Estimator, memory: int, columns: int) -> int:
     """Return the rows up to which all are kept: those that the memory holds, fewer where a fit takes their square.
 
     >>> from sklearn.neighbors import KNeighborsRegressor
@@ -158,7 +158,7 @@ def checked_churn_price(price: float | None, kind: str) -> float:
     return float(price)
 
 
-def start_of(estimator: Any, width: int) -> int:
+def start_of(estimator: Estimator, width: int) -> int:
     """Rows before the first model: three for each column, ten for each cluster or component, never below twenty."""
     parts = [getattr(final_step(estimator), name, None) for name in ("n_clusters", "n_components")]
     largest = max((int(part) for part in parts if isinstance(part, int | np.integer)), default=0)

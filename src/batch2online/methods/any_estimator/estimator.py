@@ -46,7 +46,8 @@ from batch2online.numerics.memory import parsed_bytes
 from batch2online.numerics.threads import one_openmp_thread
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch
+from batch2online.rows import Batch, check_width
+from batch2online.schema import require
 from batch2online.settings import WrappedSettings
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.storage import model_file
@@ -228,9 +229,11 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     @property
     def _needs_targets(self) -> bool:  # type: ignore[override]
+        if self.__sklearn_is_fitted__():
+            return bool(self._stream.n_targets)
         kind = defaults.kind_of(self.estimator)
         if kind in ("function", "estimator"):
-            return self.__sklearn_is_fitted__() and bool(self._stream.n_targets)
+            return False
         return kind in ("regressor", "classifier") or bool(get_tags(self.estimator).target_tags.required)
 
     @property
@@ -406,7 +409,7 @@ class BatchToOnline(Labelled, WrappedSettings):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset.
 
         That model is the current one or one fitted now. The cost of a flexible one (trees, boosters, kernels,
-        neighbours, fewer than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
+        neighbours, fewer than 10 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
         under a model of the other half.
         """
         stream = self._check_fitted().view()
@@ -574,8 +577,11 @@ class BatchToOnline(Labelled, WrappedSettings):
             stream = stream.append([], replace(stream.problem, labels=estimator._checked_labels(state["labels"])))
             own = state["params"].get("estimator")
             is_own = "estimator" not in given or (not is_missing(own) and own == estimator._inner_settings())
-            for model in models_in(stream):
-                stream.problem.open(model, trusted, refit or "estimator" in given, is_own)
+            for each in (stream.state, *stream.state.others):
+                require(isinstance(each.model, FittedEstimator | None), f"model: found a {type(each.model).__name__}")
+            for fitted in models_in(stream):
+                check_width([fitted.rows], stream.width, stream.n_targets)
+                stream.problem.open(fitted, trusted, refit or "estimator" in given, is_own)
             estimator._stream = stream
         except CheckpointError:
             raise

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from batch2online.methods.any_estimator.compiled_parts import PACKINGS
-from batch2online.methods.any_estimator.model_checks import UnusableError, require_sound
+from batch2online.methods.any_estimator.model_checks import UnusableError, check_fitted, require_sound
 from batch2online.storage.tree import Array, array_header
 
 _MODULES = re.compile(r"sklearn(\.(?!tests|conftest|datasets|externals)[a-z]\w*)+|lightgbm\.sklearn|xgboost\.sklearn")
@@ -259,6 +259,7 @@ def _instance(name: str, state: Any) -> object:
         instance.__setstate__(state)
     elif state is not None:
         vars(instance).update(state)
+    check_fitted(instance)
     return instance
 
 

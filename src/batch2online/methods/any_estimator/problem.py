@@ -20,7 +20,14 @@ from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
 from batch2online.methods.any_estimator.model_checks import UnusableError
-from batch2online.methods.any_estimator.models import InputRows, Model, degrees_of, n_coefficients, n_parameters
+from batch2online.methods.any_estimator.models import (
+    Estimator,
+    InputRows,
+    Model,
+    degrees_of,
+    n_coefficients,
+    n_parameters,
+)
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
 from batch2online.methods.any_estimator.object_table import is_public
 from batch2online.methods.any_estimator.row_losses import RowLoss, losses_of
@@ -40,7 +47,7 @@ from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.storage.tree import CheckpointError
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
-_ROWS_PER_PARAMETER = 50
+_ROWS_PER_PARAMETER = 10
 """A model of fewer rows for each of its parameters is flexible."""
 
 _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
@@ -93,6 +100,10 @@ class FittedEstimator:
             )
         return {"model": stored, "rows": self.rows, "order": self.order}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what copies hold: losses are measured again, with the same result."""
+        return vars(self) | {"last": None}
+
     def has_rows_of(self, other: FittedEstimator) -> bool:
         """Return whether both models were fitted to the same rows, with the same weights."""
         mine, theirs = self.rows, other.rows
@@ -122,7 +133,7 @@ class EstimatorProblem(Problem):
     ``own_sensitivity`` is what the user knows of the average sensitivity of a model of n rows.
     """
 
-    estimator: Any
+    estimator: Estimator
     loss: RowLoss
     seed: int
     start: int
@@ -146,7 +157,7 @@ class EstimatorProblem(Problem):
 
     def _as_given(self, points: FloatArray, model: FittedEstimator) -> InputRows:
         """Return rows in the container in which they came, with the categories that a model knows."""
-        return self.encoding.decoded(points, model.rows.points)
+        return points if self.encoding.schema is None else self.encoding.decoded(points, model.rows.points)
 
     def _decoded(self, targets: FloatArray) -> np.ndarray[Any, Any]:
         """Return targets as the user passed them: labels for a classifier."""
@@ -188,7 +199,7 @@ class EstimatorProblem(Problem):
         return rows.targets if self.loss == Deviation(2.0) else None
 
     def as_numbers(self, rows: Rows) -> Rows:
-        return self.encoding.as_numbers(rows)
+        return rows if self.encoding.schema is None else self.encoding.as_numbers(rows)
 
     def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses, with respect to the prediction."""

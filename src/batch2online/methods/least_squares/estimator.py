@@ -13,7 +13,7 @@ from batch2online.estimator import OnlineEstimator
 from batch2online.input import LinearPlan, flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
-from batch2online.methods.losses import PredictorLoss, predictor_loss
+from batch2online.methods.losses import REGRESSION_LOSSES, PredictorLoss, predictor_loss
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.settings import RegressionSettings
