@@ -22,8 +22,9 @@ from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import console, pairs, print_paragraphs, printable, progress_line, unbroken
 from batch2online.app.inputs import DataError
+from batch2online.app.inputs.formats import name_of
 from batch2online.app.inputs.preparation import Preparation
-from batch2online.app.inputs.source import name_of, paths_of
+from batch2online.app.inputs.source import paths_of
 from batch2online.app.report.context import shared_scale
 from batch2online.durable import Durable
 from batch2online.headline import count_of, format_measure

@@ -24,7 +24,8 @@ from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import progress_line, show_result
 from batch2online.app.inputs import DataError
-from batch2online.app.inputs.source import name_of, paths_of
+from batch2online.app.inputs.formats import name_of
+from batch2online.app.inputs.source import paths_of
 
 
 @dataclass(frozen=True)
