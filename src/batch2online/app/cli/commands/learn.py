@@ -26,7 +26,7 @@ from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.inputs.source import name_of, paths_of
 from batch2online.app.report.context import shared_scale
 from batch2online.durable import Durable
-from batch2online.headline import as_shown, count_of
+from batch2online.headline import count_of, format_measure
 from batch2online.record import Averages, Record, Spread
 from batch2online.rows import Rows
 from batch2online.storage.model_file import sources_in
@@ -195,7 +195,7 @@ class Night:
 
 
 def _record_of(model: Any) -> Record | None:
-    record: Record | None = model.stream.view().current.record
+    record: Record | None = model.stream.view().current.observer(Record)
     return record
 
 
@@ -269,4 +269,4 @@ def _show(result: dict[str, Any], file: Path) -> None:
 
 
 def _measures(quality: dict[str, float]) -> str:
-    return ", ".join(" ".join(as_shown(measure, 1.0, "")) for measure in quality.items())
+    return ", ".join(f"{name} {format_measure(name, value)}" for name, value in quality.items())
