@@ -249,7 +249,7 @@ def secured(response: Response) -> Response:
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """Answer a request that failed, which the live page shows; what a fault of the service is, its log says alone."""
+    """Answer a request that failed; the live page shows errors of a model, and the log alone those of the service."""
     match error:
         case RequestError():
             problem = error
