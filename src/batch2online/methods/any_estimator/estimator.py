@@ -446,7 +446,7 @@ class BatchToOnline(Labelled):
             stream = self._stream
             if stream.has_model and stored.has_rows_of(stream.model):
                 return stream.model
-            stream.problem.open(stored, None, may_fit=True)
+            stream.problem.open(stored, None, refit=True)
         return stored
 
     def _finish_fit(self, X: Any) -> None:

@@ -281,25 +281,25 @@ class EstimatorProblem(Problem):
         model = fitted(self.estimator, points, flat, weights, self.seed)
         return FittedEstimator(model, rows).renumbered(order)
 
-    def open(self, fitted: FittedEstimator, trusted: Trusted, may_fit: bool, is_own: bool = True) -> None:
-        """Make the model of the data that a file holds of it, once; fit it again if that is allowed.
+    def open(self, stored: FittedEstimator, trusted: Trusted, refit: bool, is_own: bool = True) -> None:
+        """Make the model of the data that a file holds of it, once; where there is none, fit it again if ``refit``.
 
         ``is_own`` is whether the file holds this estimator, and not one in whose place the caller gives another.
         """
         try:
             if not is_own:
                 raise UnusableError("it is a model of another estimator.")
-            model = model_of(fitted.model, trusted)
-            self._check_model(model, fitted.rows.points.shape[1])
+            model = model_of(stored.model, trusted)
+            self._check_model(model, stored.rows.points.shape[1])
         except UnusableError as error:
-            if not may_fit:
+            if not refit:
                 raise CheckpointError(
                     f"there is no fitted {type(self.estimator).__name__} to load: {error} Loading fits nothing by "
                     "itself: load(path, refit=True) fits it again on the rows of the file, and "
                     "BatchToOnline.restore(path, estimator=...) fits one of your own."
                 ) from error
-            model = self.fit_on(fitted.rows, fitted.order).model
-        vars(fitted)["model"] = model
+            model = self.fit_on(stored.rows, stored.order).model
+        vars(stored)["model"] = model
 
     def _check_model(self, model: Model, width: int) -> None:
         """Raise :class:`UnusableError` unless a model can be one of the estimator, of so many columns."""
