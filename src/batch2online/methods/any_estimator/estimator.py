@@ -497,7 +497,7 @@ class BatchToOnline(Labelled):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset.
 
         That model is the current one or one fitted now. The cost of a flexible one (trees, boosters, kernels,
-        neighbours, fewer than 10 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
+        neighbours, few rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
         under a model of the other half.
         """
         stream = self._check_fitted().view()
