@@ -37,7 +37,7 @@ from batch2online.results import ChangeEvent
 from batch2online.storage import journal
 from batch2online.storage.errors import StoreError
 from batch2online.storage.keys import Key, checked_keys
-from batch2online.storage.session import SYNCHRONOUS, Reopened, Session
+from batch2online.storage.session import SYNCHRONOUS, Session
 
 CHECKPOINT_ROWS = 100_000
 KEEP_KEYS = 1_000_000
@@ -184,7 +184,7 @@ class Durable:
                 vars(model).pop("_owner", None)
             self._session.abandon()
             raise
-        self._lock = self._store.lock
+        self._lock, self.reopened = self._store.lock, self._store.reopened
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], **settings: Any) -> Self:
@@ -197,11 +197,6 @@ class Durable:
     def model(self) -> Any:
         """The estimator, to read."""
         return self._store.model
-
-    @property
-    def reopened(self) -> Reopened | None:
-        """How the model was restored; None for a new one."""
-        return self._store.reopened
 
     @property
     def checkpoint_error(self) -> Exception | None:

@@ -98,7 +98,7 @@ class Store:
         model = estimator_from(state, str(self.path), trusted=trusted, refit=refit, like=like)
         if like is not None:
             like._check_same_settings(model)
-        self.database.meta.setdefault("next_id", model._next_id())  # a file that was saved has no journal
+        self.database.meta.setdefault("next_id", _next_id(model))  # a file that was saved has no journal
         try:
             with nullcontext() if refit or like is not None else without_fitting():
                 replayed = self._replay(model)
@@ -115,7 +115,7 @@ class Store:
 
         Rows that a worker was to learn may be such that no fit takes them: they wait, with all rows after them.
         """
-        before = found = model._next_id()
+        before = found = _next_id(model)
         for number, entry in enumerate(journal.entries(self.database)):
             found += len(entry.batch[0])
             if self.worker.waiting:
@@ -132,14 +132,14 @@ class Store:
                 self.worker.waiting.append(entry)
         if found != self.next_id:
             raise StoreCorrupted(f"{self.path} has lost rows: found ids below {found:,} of {self.next_id:,}.")
-        return int(model._next_id() - before)
+        return int(_next_id(model) - before)
 
     # -- one call, one transaction --------------------------------------------------------------------
 
     @property
     def next_id(self) -> int:
         """The id that the next row gets."""
-        return journal.next_id(self.database) if self.has_state else self.model._next_id()
+        return journal.next_id(self.database) if self.has_state else _next_id(self.model)
 
     def change(self, act: Act, counts: bool = True) -> None:
         """Carry out a change of the model and of the file, after the rows that wait for the worker."""
@@ -160,15 +160,14 @@ class Store:
     def _act(self, act: Act, new: Any) -> None:
         logs = journal.logs_changes(self.database) and _is_fitted(new)
         if logs:
-            new._stream = replace(new._stream, log=())
+            new._stream = replace(new.stream, log=())
         act(new)
         if logs:
-            journal.log_changes(self.database, new._stream.log or ())
-            new._stream = replace(new._stream, log=None)
-        if new._next_id() != self.next_id:
+            journal.log_changes(self.database, new.stream.log or ())
+        if _next_id(new) != self.next_id:
             raise StoreError(
                 f"{self.path} was to store rows with ids below {self.next_id:,}, and the model has learned those below "
-                f"{new._next_id():,}. The call was undone; open the file again."
+                f"{_next_id(new):,}. The call was undone; open the file again."
             )
 
     def _become(self, new: Any) -> None:
@@ -230,7 +229,7 @@ class Store:
                 f"The estimator inside the model of {self.path.name} was changed from {self._settings} to "
                 f"{self.model._inner_settings()}, which its file does not know of: set it back."
             )
-        found = self.model._next_id()
+        found = _next_id(self.model)
         if self.has_state and found != self.next_id:
             raise StoreError(
                 f"{self.path} holds rows with ids below {self.next_id:,}, and the model rows with ids below {found:,}: "
@@ -338,7 +337,7 @@ class Store:
         """Learn rows that are in the journal; called by the worker."""
         new = view_of(self.model)
         new._replay(entry.batch, entry.decoding, entry.answers)
-        vars(self.model)["_stream"] = new._stream
+        self._become(new)
 
     def flush(self) -> None:
         """Wait until the worker has learned all rows; raise its error if it could not."""
@@ -362,7 +361,7 @@ class Store:
         model_file.write_state(self.database, new._state())
         n_waiting = sum(len(entry.batch[0]) for entry in waiting)
         journal.clear(self.database, len(waiting), n_waiting)
-        self.database.meta["next_id"] = new._next_id() + n_waiting
+        self.database.meta["next_id"] = _next_id(new) + n_waiting
 
     def checkpoint(self) -> None:
         """Write the state now, so that opening has no rows to learn again."""
@@ -412,4 +411,9 @@ def view_of(model: Any) -> Any:
 
 
 def _is_fitted(model: Any) -> bool:
-    return "_stream" in vars(model)
+    return bool(model.__sklearn_is_fitted__())
+
+
+def _next_id(model: Any) -> int:
+    """Return the id that the next row of a model gets."""
+    return int(model.stream.next_id) if _is_fitted(model) else int(model.first_id)
