@@ -287,7 +287,7 @@ class Durable:
 
         def finish(ids: range) -> None:
             if keys:
-                store.late.keys.add(dict(zip(keys, ids, strict=True)))
+                store.late.keys.add(keys, np.array(ids))
             store.note(key, source)
 
         with self._lock:

@@ -251,7 +251,7 @@ class Store:
         """Write the key of a call and the position of an input, inside a transaction."""
         if key is not None:
             number = len(self._call_keys)
-            self._call_keys.add({key: number}, oldest=number + 1 - self.keep_keys)
+            self._call_keys.add([key], np.array([number]), oldest=number + 1 - self.keep_keys)
         if source is not None:
             name, position = source
             self.database.meta["sources"] = self.database.meta.get("sources", {}) | {str(name): position}
