@@ -154,6 +154,38 @@ def test_neither_learning_nor_reading_waits_for_a_fit(durable, gate):
     assert not np.array_equal(durable.predict(X), before)
 
 
+def test_a_batch_waits_for_no_fit_unless_it_does_more_than_learn(durable, gate):
+    stop = learn_until_it_fits(durable, gate)
+
+    def learn(n):
+        for row in range(durable.next_id, durable.next_id + n):
+            durable.partial_fit(X[row : row + 1], Y[row : row + 1], keys=[row])
+
+    def raises():
+        learn(3)
+        raise RuntimeError("after all")
+
+    durable.batch(lambda: learn(40))
+    with pytest.raises(RuntimeError):
+        durable.batch(raises)
+    assert durable.n_seen_ < durable.next_id == stop + 40
+    gate.opening.set()
+
+    def learn_and_answer():
+        learn(30)
+        durable.predict(X[:1], keys=["late"])
+        learn(30)
+        durable.label(["late"], Y[:1])
+        learn(30)
+
+    durable.batch(learn_and_answer)
+    assert durable.flush().n_seen_ == stop + 131
+    order = [*range(stop + 100), 0, *range(stop + 101, stop + 131)]
+    plain = BatchToOnline(Ridge(), random_state=0, refresh=Geometric(1.5, start=50)).partial_fit(X[order], Y[order])
+    assert durable.changes_ == plain.changes_
+    assert np.array_equal(durable.predict(X), plain.predict(X))
+
+
 def test_an_error_of_the_worker_is_raised_by_the_next_call_and_no_row_is_lost(durable, gate):
     gate.error = ArithmeticError("no fit")
     stop = learn_until_it_fits(durable, gate)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -29,6 +29,15 @@ from batch2online.storage.worker import Worker
 _Result = TypeVar("_Result")
 Act = Callable[[Any], object]
 """A change of the model it is given, and of the file."""
+
+
+@dataclass
+class _Batch:
+    """Several calls as one transaction: rows for the worker, the model before its first change, whether to erase."""
+
+    accepted: list[Entry] = field(default_factory=list)
+    before: dict[str, Any] | None = None
+    has_forgotten: bool = False
 
 
 class Store:
@@ -66,7 +75,7 @@ class Store:
         self.lock, self.worker = RLock(), Worker(self._learn_waiting)
         self.reopened: Reopened | None = None
         self.checkpoint_error: Exception | None = None
-        self._in_batch = self._has_forgotten = False
+        self._batch: _Batch | None = None
         if self.has_state:
             model = self._reopened(model, trusted, refit)
         elif model is None:
@@ -146,9 +155,17 @@ class Store:
         self._check_usable()
         self.flush()
         self._check_model()
-        new, before = view_of(self.model), self.session.n_calls
+        new, accepted, before = view_of(self.model), self._accepted, self.session.n_calls
+
+        def act_on_new() -> None:
+            for entry in accepted:
+                new._replay(entry.batch, entry.decoding, entry.answers)
+            self._act(act, new)
+
+        if self._batch is not None and self._batch.before is None:
+            self._batch.before = vars(self.model)
         try:
-            self.session.carry_out(lambda: self._act(act, new), counts)
+            self.session.carry_out(act_on_new, counts)
             self._become(new)
         except BaseException:
             if self.session.has_committed(before):
@@ -156,6 +173,12 @@ class Store:
             else:
                 self.late.undone()
             raise
+        accepted.clear()
+
+    @property
+    def _accepted(self) -> list[Entry]:
+        """Rows that the present batch has journalled for the worker."""
+        return [] if self._batch is None else self._batch.accepted
 
     def _act(self, act: Act, new: Any) -> None:
         logs = journal.logs_changes(self.database) and _is_fitted(new)
@@ -189,27 +212,28 @@ class Store:
     def batch(self, calls: Callable[[], _Result]) -> _Result:
         """Carry out all calls that a function makes as one transaction, and return its result."""
         self._check_usable()
-        if self._in_batch:
+        if self._batch is not None:
             return calls()
-        self.flush()
         found: list[_Result] = []
-        before, n_calls = vars(self.model), self.session.n_calls
+        batch, n_calls = _Batch(), self.session.n_calls
 
         def carry_out() -> None:
-            self._in_batch = True
+            self._batch = batch
             found.append(calls())
             self._check_batch()
 
         try:
             self.session.carry_out(carry_out)
-        except BaseException:
-            if not self.session.has_committed(n_calls):
-                self._set_model(before)
-                self.late.undone()
-            raise
         finally:
-            has_forgotten, self._in_batch, self._has_forgotten = self._has_forgotten, False, False
-            if has_forgotten:
+            self._batch = None
+            if self.session.has_committed(n_calls):
+                for entry in batch.accepted:
+                    self.worker.put(entry)
+            else:
+                self.late.undone()
+                if batch.before is not None:
+                    self._set_model(batch.before)
+            if batch.has_forgotten:
                 self.session.write_log_back()
         return found[0]
 
@@ -219,7 +243,7 @@ class Store:
 
     def _check_batch(self) -> None:
         """Refuse to continue a batch that SQLite has undone as a whole, such as on a full disk."""
-        if self._in_batch and not self.database.in_transaction:
+        if self._batch is not None and not self.database.in_transaction:
             raise StoreError(f"The calls of this batch on {self.path.name} were undone, since one of them has failed.")
 
     def _check_model(self) -> None:
@@ -229,7 +253,7 @@ class Store:
                 f"The estimator inside the model of {self.path.name} was changed from {self._settings} to "
                 f"{self.model._inner_settings()}, which its file does not know of: set it back."
             )
-        found = _next_id(self.model)
+        found = _next_id(self.model) + sum(len(entry.batch[0]) for entry in self._accepted)
         if self.has_state and found != self.next_id:
             raise StoreError(
                 f"{self.path} holds rows with ids below {self.next_id:,}, and the model rows with ids below {found:,}: "
@@ -289,7 +313,7 @@ class Store:
         if not self.has_state:
             self.change(lambda new: self._within(finish, lambda: learn_first(new)))
             return
-        entry = self._entry_for_worker(prepare) if self.uses_worker and not self._in_batch else None
+        entry = self._entry_for_worker(prepare) if self.uses_worker else None
         if entry is None:
             self.change(lambda new: self._within(finish, lambda: learn_now(new)))
             return
@@ -298,7 +322,9 @@ class Store:
             self.write(lambda: self._within(finish, lambda: journal.append(self.database, entry)))
             is_written = True
         finally:
-            if is_written or self.session.has_committed(before):
+            if is_written and self._batch is not None:
+                self._batch.accepted.append(entry)
+            elif is_written or self.session.has_committed(before):
                 self.worker.put(entry)
 
     def _within(self, finish: Callable[[range], object], learn: Callable[[], object]) -> None:
@@ -320,9 +346,9 @@ class Store:
         """
         self._check_usable()
         self.worker.check()
-        if self.worker.is_idle:
+        stream, is_idle = self.model.stream, self.worker.is_idle and not self._accepted
+        if is_idle:
             self._check_model()
-        stream, is_idle = self.model.stream, self.worker.is_idle
         rows = prepare(self.model)
         rows = rows._replace(batches=list(rows.batches))
         if is_idle and len(stream.buffer) + sum(len(points) for points, *_ in rows.batches) < stream.room:
@@ -347,9 +373,10 @@ class Store:
 
     def erase_log(self) -> None:
         """Erase the log, which holds forgotten rows; of a batch at its end."""
-        self._has_forgotten = self._in_batch
-        if not self._in_batch:
+        if self._batch is None:
             self.session.write_log_back()
+        else:
+            self._batch.has_forgotten = True
 
     # -- the state --------------------------------------------------------------------------------------
 
