@@ -210,9 +210,7 @@ def test_rows_that_are_not_journalled_are_not_learned(tmp_path, monkeypatch):
         durable.partial_fit(X[:100], Y[:100])
         with monkeypatch.context() as patch:
             patch.setattr("batch2online.storage.journal.append", lambda *_: 0)
-            with pytest.raises(
-                StoreError, match="rows with ids below 100, and the model has learned those below 150"
-            ):
+            with pytest.raises(StoreError, match="rows with ids below 100, and the model has learned those below 150"):
                 durable.partial_fit(X[100:150], Y[100:150])
         assert durable.model.n_seen_ == 100
         durable.partial_fit(X[100:150], Y[100:150])
