@@ -24,7 +24,7 @@ from batch2online.extend import (
     storable,
 )
 from batch2online.refresh import Adaptive, Policy
-from batch2online.schema import at_least, finite, shape
+from batch2online.schema import shape
 
 MAX_CANDIDATES = 1000
 """Rows of the coreset among which medoids are searched; their cost is always that of the whole coreset."""
@@ -35,7 +35,7 @@ MAX_CANDIDATES = 1000
 class FirstRow(WarmUp):
     """Scores rows before the first model by their distance to the first row: unlike a mean, it is a row."""
 
-    row: Annotated[FloatArray, shape("d"), finite] | None = None
+    row: Annotated[FloatArray, shape("d")] | None = None
 
     def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Any:
         if not len(points):
@@ -57,7 +57,7 @@ class FirstRow(WarmUp):
 class KMedoidsProblem(Problem):
     """The loss of a row is its Euclidean distance to the nearest of k medoids, which are rows; a model is (k, d)."""
 
-    k: Annotated[int, at_least(1)]
+    k: int
 
     def first_check(self, width: int, n_targets: int) -> int:
         return 5 * self.k
@@ -67,12 +67,6 @@ class KMedoidsProblem(Problem):
 
     def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> FloatArray:
         return np.tile(np.zeros(width) if prediction is None else prediction, (self.k, 1))
-
-    def validate_model(self, model: Any, sketch: Any) -> None:
-        super().validate_model(model, sketch)
-        expected = (self.k, sketch.settings.shape[0])
-        if not isinstance(model, np.ndarray) or model.shape != expected or not np.isfinite(model).all():
-            raise ValueError(f"model: expected finite medoids of shape {expected}")
 
     def losses(self, model: FloatArray, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         loss = cdist(points, model).min(axis=1)

@@ -36,7 +36,7 @@ from batch2online.reasons import explained
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import Batch, RowBuffer, ones
-from batch2online.schema import Count, Weight, check_name_is_free, check_value, classes, conforms, require
+from batch2online.schema import check_name_is_free, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
@@ -1277,7 +1277,7 @@ def timings_from(stored: Any) -> Timings:
     """Return the timings stored in a file; empty ones if there are none."""
     if stored is None:
         return Timings()
-    check_value("timings", stored, tuple[Count, Count, Weight, list[tuple[Count, Count, Weight]]])
+    check_value("timings", stored, tuple[int, int, float, list[tuple[int, int, float]]])
     fits, rows, seconds, models = stored
     return Timings(fits, rows, float(seconds), tuple(FitTiming(*model) for model in models))
 

@@ -13,20 +13,7 @@ import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.numerics.distances import squared_lengths
-from batch2online.schema import (
-    Count,
-    above,
-    ascending,
-    at_least,
-    at_most,
-    check_instance,
-    finite,
-    require,
-    require_equal,
-    shape,
-    storable,
-    stores,
-)
+from batch2online.schema import require, shape, storable, stores
 
 Intervals = list[tuple[int, int]]
 """Half-open intervals of ids that were seen."""
@@ -108,10 +95,10 @@ def all_ones(weights: FloatArray) -> bool:
 class Rows:
     """Rows and all that belongs to them: ``targets`` always has two dimensions, maybe no columns."""
 
-    points: Annotated[FloatArray, shape("n", "d"), finite]
-    targets: Annotated[FloatArray, shape("n", "t"), finite]
-    weights: Annotated[FloatArray, shape("n"), finite, at_least(0)]
-    ids: Annotated[IntArray, shape("n"), at_least(0), at_most(LARGEST_ID)]
+    points: Annotated[FloatArray, shape("n", "d")]
+    targets: Annotated[FloatArray, shape("n", "t")]
+    weights: Annotated[FloatArray, shape("n")]
+    ids: Annotated[IntArray, shape("n")]
 
     def __len__(self) -> int:
         return len(self.points)
@@ -185,7 +172,7 @@ def _packed(array: Any) -> memoryview:
 
 
 @storable
-@stores(width=int, columns=int, block=Count, values=FloatArray, weights=FloatArray | None)
+@stores(width=int, columns=int, block=int, values=FloatArray, weights=FloatArray | None)
 class RowBuffer:
     """Buffered rows, in the order in which they came."""
 
@@ -282,11 +269,6 @@ class RowBuffer:
 
     # -- storing and copying --------------------------------------------------------------------------
 
-    def validate(self) -> None:
-        require(self.width <= self.columns, f"found {self.columns} columns, expected at least {self.width}")
-        check_instance(self.rows(0))
-        check_ascending([self.rows(0)])
-
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: the rows and nothing else."""
         rows = self.rows(0)
@@ -314,22 +296,10 @@ class RowBuffer:
         return self.from_fields(self.stored_fields())
 
 
-def check_ascending(parts: Iterable[Rows]) -> None:
-    """Require ids that ascend from row to row and from part to part, and weights above zero."""
-    last = -1
-    for rows in parts:
-        for name, array, constraint in (("ids", rows.ids, ascending), ("weights", rows.weights, above(0))):
-            wrong = constraint(array, {})
-            require(wrong is None, f"{name}: {wrong}")
-        if len(rows):
-            require(rows.ids[0] > last, f"found a part that begins with id {rows.ids[0]} after id {last}")
-            last = int(rows.ids[-1])
-
-
 def check_width(parts: Iterable[Rows], width: int, n_targets: int | None, largest: float = math.inf) -> None:
     """Require parts of so many columns and targets, of magnitudes up to the largest."""
     for rows in parts:
-        require_equal("columns", rows.points.shape[1], width)
+        require(rows.points.shape[1] == width, f"found {rows.points.shape[1]} columns, expected {width}")
         require(n_targets in (None, rows.targets.shape[1]), f"found {rows.targets.shape[1]} targets, not {n_targets}")
         require((np.abs(rows.points) <= largest).all(), f"found a magnitude above {largest:g}")
 

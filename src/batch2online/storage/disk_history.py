@@ -16,7 +16,7 @@ import numpy as np
 from batch2online._types import IntArray
 from batch2online.history import History
 from batch2online.rows import Rows, all_ones, ones
-from batch2online.schema import check_instance, require, storable, stores
+from batch2online.schema import check_instance, storable, stores
 from batch2online.storage.database import Database, packed, unpacked
 from batch2online.storage.errors import StoreCorrupted, StoreError, intact, typed
 
@@ -89,9 +89,6 @@ class DiskHistory(History):
         self.database, self.branch = database, branch
         self._written = 0
         self._recent: dict[int, Rows] = {}  # the segments read last
-
-    def validate(self) -> None:
-        require(self.width >= 0 <= self.branch, f"found {self.width} columns in branch {self.branch}")
 
     def append(self, rows: Rows) -> Self:
         """Return the history with rows of one block, with larger ids than all before."""
