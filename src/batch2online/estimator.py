@@ -35,7 +35,7 @@ from batch2online.metrics import Metrics
 from batch2online.reasons import explained
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
-from batch2online.rows import Batch, RowBuffer, ones
+from batch2online.rows import Batch, Rows, ones
 from batch2online.schema import check_name_is_free, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.theory.sizes import adaptive_epsilon
@@ -62,7 +62,7 @@ STORED: dict[str, Any] = {
     "flat_targets": bool,
     "seed": int,
     "state": State,
-    "buffer": RowBuffer,
+    "buffer": Rows,
     "buffer_id": int,
     "columns": Any,
 }

@@ -115,7 +115,7 @@ class Stream:
             ordered=problem is not None,
             observers=observers,
         )
-        return cls(engine, None, RowBuffer(*shape, sketch.settings.block), coreset.first_id)
+        return cls(engine, None, RowBuffer(*shape), coreset.first_id)
 
     # -- what was learned so far ----------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Stream:
     @property
     def n_targets(self) -> int:
         """Columns of the targets."""
-        return self.buffer.columns - self.buffer.width
+        return self.buffer.n_targets
 
     @property
     def n_seen(self) -> int:
@@ -427,24 +427,24 @@ class Stream:
             "flat_targets": settings.flat_targets,
             "seed": settings.seed,
             "state": self.state,
-            "buffer": self.buffer,
+            "buffer": self.buffer.rows(self.buffer_id),
             "buffer_id": self.buffer_id,
             "columns": self.columns,
         }
 
     def restored(self, content: dict[str, Any]) -> Stream:
         """Return this stream, which is to begin, in the state of a file; ValueError if that has other settings."""
-        state, buffer, engine = content["state"], content["buffer"], self.engine
+        state, rows, engine = content["state"], content["buffer"], self.engine
         for each in (state, *state.others):
             check_mergeable(engine.empty, each.sketch)
             require(type(each.sketch) is type(engine.empty), f"sketch: found a {type(each.sketch).__name__}")
         n = 1 + len(state.others)
         require(n == engine.n_states, f"others: found {n} half-lives, expected {engine.n_states}")
-        require((buffer.width, buffer.columns - buffer.width) == engine.shape, "buffer: found rows of another width")
-        check_width([buffer.rows(0)], *engine.shape)
+        check_width([rows], *engine.shape)
         kinds = [type(each) for each in state.observers]
         require(kinds == [type(each) for each in engine.observers], f"observers: found {kinds}")
-        new = replace(self, state=state, buffer=buffer, buffer_id=content["buffer_id"], columns=content["columns"])
+        kept = {name: content[name] for name in ("state", "buffer_id", "columns")}
+        new = replace(self, buffer=RowBuffer.of(rows), **kept)
         if state.history is None and state.n_learned:  # a fit on a cluster keeps no rows, whatever the parameters
             new = new.with_engine(new_history=None, reads_rows=False)
         return replace(new, room=new.engine.rows_to_cut(state, new.buffer_id))

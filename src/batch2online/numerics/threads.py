@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -50,7 +50,7 @@ class _Limit:
 
     def begin(self) -> None:
         """Start without users, as the child of a fork does."""
-        self._lock, self._users = Lock(), 0
+        self._lock, self._users = RLock(), 0  # an interrupt can leave it held: its thread goes on all the same
         self._before: list[tuple[Any, int]] = []
 
     def enter(self, libraries: list[Any]) -> None:
