@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online._types import IntArray
 from batch2online.history import History
 from batch2online.rows import Rows, all_ones, ones
 from batch2online.schema import check_instance, storable, stores
@@ -135,11 +134,6 @@ class DiskHistory(History):
             rows = get(self.database, self.branch * BRANCH + index)
             self._recent = dict([*self._recent.items(), (index, rows)][-_CACHED:])
         return rows
-
-    def _at_ascending(self, which: IntArray, places: IntArray) -> Rows:
-        """Read one segment after the other: all of them together may not fit into memory."""
-        found = [self._segment(int(index))[places[which == index]] for index in np.unique(which)]
-        return Rows.concatenate(found or [Rows.empty(self.width, self.n_targets)])
 
     def emptied(self) -> DiskHistory:
         """Return a history without any rows in another branch of the same file."""
