@@ -103,7 +103,7 @@ def at_a_refresh():
 def at_a_shared_queue():
     """A model whose buffer shares its rows with that of a stream before, which has gone on."""
     model = learned(OnlineRegression(refresh=Geometric(100.0), **SMALL), Y, 0, 20)
-    model.stream.append_rows(X[20:21], Y[20:21, None], np.ones(1))
+    model.stream.append([(X[20:21], Y[20:21, None], np.ones(1))])
     return model
 
 
