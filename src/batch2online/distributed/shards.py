@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from batch2online.estimator import LEARNED, OnlineEstimator
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.clustering.sketch import ClusteringSketch
+from batch2online.sketches.antitone import AntitoneSketch
 
 Model = TypeVar("Model", bound=OnlineEstimator)
 
@@ -94,8 +95,13 @@ def merged(*shards: Any) -> Any:
 
 
 def _compact(shard: Any) -> Any:
-    if not shard._stream.ordered:
-        shard._stream = shard._stream.compact()
+    """Return a shard in which no row is buffered, and none is kept that current scores rule out."""
+    if not shard.stream.ordered:
+        stream = shard.stream.flushed()
+        sketch = stream.sketch.thinned() if isinstance(stream.sketch, AntitoneSketch) else stream.sketch
+        if stream.state.history is None and sketch is stream.sketch:
+            sketch = sketch.prepared()
+        shard._stream = stream.at(replace(stream.state, sketch=sketch))
     return shard
 
 
@@ -149,5 +155,6 @@ def replace_state(model: Model, root: Any) -> Model:
     """Install everything that was learned in a model, in one step."""
     fresh: Any = model._unfitted_copy()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    fresh._stream = root._stream.whole().without_scores()
+    whole = root.stream.whole()
+    fresh._stream = replace(whole, state=whole.state.each(whole.engine.unscored))
     return model._replace_state(fresh)

@@ -384,7 +384,8 @@ class Store:
         """Write the state of a model instead of its journal, inside a transaction; rows that wait stay in it."""
         history, waiting = new.stream.history, self.worker.waiting
         if isinstance(history, DiskHistory) and history.database is not self.database:
-            new._stream = new.stream.with_history(history.moved_to(self.database))
+            moved = new.stream.state.with_history(history.moved_to(self.database))
+            new._stream = replace(new.stream, state=moved)
         model_file.write_state(self.database, new._state())
         n_waiting = sum(len(entry.batch[0]) for entry in waiting)
         journal.clear(self.database, len(waiting), n_waiting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from batch2online.engine.builder import CoresetBuilder
 from batch2online.methods import scores
 from batch2online.methods.plain_coresets import Nothing
 from batch2online.rows import Rows, ones
-from batch2online.schema import above, at_least, at_most, finite, require, require_equal, storable, stores
+from batch2online.schema import storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.candidates import Candidates
@@ -35,7 +35,7 @@ class LewisScore:
     [0.58, 0.47, 0.96]
     """
 
-    p: Annotated[float, at_least(1), at_most(2)] = 1.0
+    p: float = 1.0
     intercept: bool = True
 
     def __call__(self, points: FloatArray, weights: FloatArray, targets: FloatArray | None = None) -> FloatArray:
@@ -52,10 +52,6 @@ class Summary(Statistics):
     score: Score
     summarise: Score
     total: Any = None
-
-    def validate(self) -> None:
-        is_array = self.total is None or type(self.total) is np.ndarray
-        require(is_array, f"total: found {type(self.total).__name__}, expected an array")
 
     def add(self, rows: Rows) -> tuple[Summary, FloatArray]:
         own = np.asarray(self.summarise(*_arguments(rows)), dtype=np.float64)
@@ -84,8 +80,8 @@ class Summary(Statistics):
     statistics=Nothing | Summary,
     score=Score,
     summary=Score | None,
-    total_score=Annotated[float, above(0), finite] | None,
-    largest_total=Annotated[float, above(0), finite] | None,
+    total_score=float | None,
+    largest_total=float | None,
 )
 class SensitivitySketch(AntitoneSketch):
     """A sum over rows and candidates, or nothing at all where scores are those of a history; see :class:`Sensitivity`.
@@ -105,12 +101,6 @@ class SensitivitySketch(AntitoneSketch):
     ) -> None:
         self.score, self.summary, self.total_score, self.largest_total = score, summary, total_score, largest_total
         super().__init__(settings)
-
-    def validate(self) -> None:
-        """Require a total score beside a summary."""
-        has_summary = self.summary is not None
-        require(self.total_score is not None or not has_summary, "total_score: found none beside a summary")
-        require_equal("statistics", type(self.statistics), Summary if has_summary else Nothing)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         columns = sum(self.settings.shape)
@@ -158,8 +148,8 @@ class SensitivitySketch(AntitoneSketch):
 @stores(
     score=Score,
     summary=Score | None,
-    total_score=Annotated[float, above(0), finite] | None,
-    largest_total=Annotated[float, above(0), finite] | None,
+    total_score=float | None,
+    largest_total=float | None,
 )
 class Sensitivity(CoresetBuilder):
     r"""Rows are kept in proportion to a score of your own, Algorithm 2 of the paper.

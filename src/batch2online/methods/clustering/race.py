@@ -17,18 +17,7 @@ from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
 from batch2online.numerics.distances import nearest_squared, power, squared_distances, squared_lengths
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import (
-    Count,
-    above,
-    at_least,
-    below,
-    finite,
-    number,
-    require,
-    require_equal,
-    shape,
-    storable,
-)
+from batch2online.schema import shape, storable
 
 STAGES = 8
 """Number of stages per coarse draw, a byte each."""
@@ -142,14 +131,9 @@ _LARGEST_STATED = 256
 class StageCandidates:
     """The points of least E / (w P) in one stage, in ascending order; P is an upper bound of D^z up to a factor."""
 
-    bound_keys: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+    bound_keys: Annotated[FloatArray, shape("n")]
     positions: Annotated[IntArray, shape("n")]
-    variables: Annotated[FloatArray, shape("n"), finite, at_least(0)]
-
-    def validate(self) -> None:
-        n = len(self.positions)
-        require(1 <= n <= _LARGEST_STATED, f"positions: found {n}, expected 1 to {_LARGEST_STATED}")
-        require((np.diff(self.bound_keys) >= 0).all(), f"bound_keys: found {self.bound_keys}, expected ascending ones")
+    variables: Annotated[FloatArray, shape("n")]
 
     @property
     def limit(self) -> float:
@@ -195,7 +179,7 @@ class StageWinner:
     before: tuple[int, ...]
     rows: int
     position: int
-    key: Annotated[float, number]
+    key: float
 
 
 @storable
@@ -203,26 +187,14 @@ class StageWinner:
 class Race:
     """The race over the first ``rows`` rows of a history."""
 
-    k: Annotated[int, at_least(1)]
-    z: Annotated[float, at_least(1), finite]
-    seed: Annotated[int, at_least(0), below(2**64)]
-    rows: Count = 0
-    origin: Annotated[FloatArray, shape("d"), finite] | None = None
-    offset: Annotated[float, above(0), finite] = 1.0
+    k: int
+    z: float
+    seed: int
+    rows: int = 0
+    origin: Annotated[FloatArray, shape("d")] | None = None
+    offset: float = 1.0
     candidates: tuple[StageCandidates, ...] = ()
     winners: tuple[StageWinner | None, ...] = ()
-
-    def validate(self) -> None:
-        require((self.origin is None) == (self.rows == 0), f"origin: found {self.origin} for {self.rows} rows")
-        stages = 0 if self.origin is None else self.k
-        require_equal("candidates and winners", (len(self.candidates), len(self.winners)), (stages, stages))
-        for candidates in self.candidates:
-            is_within = ((candidates.positions >= 0) & (candidates.positions < self.rows)).all()
-            require(is_within, f"candidates: found {candidates.positions}, expected positions below {self.rows}")
-        for winner in filter(None, self.winners):
-            is_among = -1 <= winner.position < winner.rows <= self.rows and len(winner.before) < self.k
-            is_after = all(0 <= seed < self.rows for seed in winner.before)
-            require(is_among and is_after, f"winners: found {winner}, expected positions below {self.rows}")
 
     def updated(self, history: RaceRows) -> Race:
         """Return the race with all rows of the history."""

@@ -6,7 +6,6 @@ import copy
 import math
 import os
 from dataclasses import dataclass, replace
-from types import NoneType
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from batch2online.methods.clustering.race import STAGES, Race, coarse_words, fir
 from batch2online.numerics.distances import membership, nearest, power, squared_distances
 from batch2online.rows import Rows, all_ones, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
-from batch2online.schema import Count, at_least, finite, one_of, require, require_equal, shape, storable, stores
+from batch2online.schema import shape, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics
 from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, SketchTotals
 from batch2online.sketches.candidates import Candidates
@@ -37,14 +36,11 @@ class SeedStatistics(Statistics):
     all rows nearest to c: it falls as rows are added. Without any seeds every score is infinite.
     """
 
-    seeds: Annotated[FloatArray, shape("n", "d"), finite]
+    seeds: Annotated[FloatArray, shape("n", "d")]
     k: int
-    z: Annotated[float, at_least(1), finite]
-    cost: Annotated[float, at_least(0)]
-    masses: Annotated[FloatArray, shape("n"), finite, at_least(0)]
-
-    def validate(self) -> None:
-        require(len(self.seeds) <= self.k, f"seeds: found {len(self.seeds)}, expected at most {self.k}")
+    z: float
+    cost: float
+    masses: Annotated[FloatArray, shape("n")]
 
     @classmethod
     def empty(cls, seeds: FloatArray, k: int, z: float) -> Self:
@@ -94,12 +90,6 @@ class SeededSketch(AntitoneSketch):
 
     _stores_targets = False
 
-    def validate(self) -> None:
-        """Require statistics of the same seeds."""
-        statistics = self.statistics
-        require_equal("k and z of statistics", (statistics.k, statistics.z), (self.k, self.z))
-        require(np.array_equal(statistics.seeds, self.seeds.points), "seeds: found others than in the statistics")
-
     def __init__(self, settings: SketchSettings, seeds: Rows, k: int, z: float) -> None:
         self.seeds, self.k, self.z = seeds, k, z
         super().__init__(settings)
@@ -129,10 +119,6 @@ class MovingSeeds(SeededSketch):
 
     _is_joined = False
     """Whether rows of several shards wait for seeds of them all. A file holds none such."""
-
-    def validate(self) -> None:
-        require_equal("statistics", type(self.statistics), SeedStatistics)
-        require_equal("targets", self.settings.shape[1], 0)
 
     def _thin(self) -> None:
         candidates = self._candidates()
@@ -251,16 +237,6 @@ class AssignedStatistics(SeedStatistics):
 class FixedSeeds(SeededSketch):
     """The coreset of a history for the seeds of its race. Of a row it keeps the loss, the seed and the position."""
 
-    def validate(self) -> None:
-        """Require of each candidate its loss, its seed and its position."""
-        require_equal("shape", self.settings.shape, (3, 0))
-        for part in self.parts:
-            losses, labels, positions = part.rows.points.T
-            require((losses >= 0).all(), "losses of candidates: found a negative one")
-            for indices, stop in ((labels, len(self.seeds)), (positions, self.totals.n_rows)):
-                are_indices = (indices >= 0) & (indices < stop) & (indices == np.floor(indices))
-                require(are_indices.all(), f"candidates: found {indices}, expected positions below {stop}")
-
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         return AssignedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
 
@@ -308,14 +284,14 @@ def largest_value(z: float) -> float:
 
 @storable
 @stores(
-    k=Annotated[int, at_least(1)],
-    z=Annotated[float, at_least(1), finite],
-    stages=Annotated[int, one_of(1, 2)],
+    k=int,
+    z=float,
+    stages=int,
     reads_history=bool,
     race=Race,
     sampler=SeededSketch | None,
     raced_rows=int,
-    sampled_rows=Count,
+    sampled_rows=int,
 )
 class ClusteringSketch(Sketch):
     """Seeds of the rows and the rows that they keep; see :class:`Clustering`.
@@ -331,27 +307,6 @@ class ClusteringSketch(Sketch):
         self.race: Race
         self.sampler: Any
         super().__init__(settings)
-
-    def validate(self) -> None:
-        """Require a race and a sampler of the same settings and rows."""
-        k, z, race, sampler, seed = self.k, self.z, self.race, self.sampler, self.settings.seed
-        require_equal("settings of the race", (race.k, race.z, race.seed), (k, z, seed))
-        rows = (self.sampled_rows, self.raced_rows, self.totals.n_rows)
-        require(rows[0] <= rows[1] <= rows[2], f"found {rows} rows sampled, raced and seen, expected ascending numbers")
-        require_equal("rows of the race", race.rows, self.raced_rows)
-        width, kind = self.settings.shape[0], FixedSeeds if self.reads_history else MovingSeeds
-        require(race.origin is None or race.origin.shape == (width,), f"origin: found {race.origin}, width {width}")
-        expected = kind if self.raced_rows or kind is MovingSeeds else NoneType
-        require_equal("sampler", type(sampler), expected)
-        if sampler is not None:
-            sampled = self.sampled_rows if kind is FixedSeeds else self.totals.n_rows
-            own = sampler.settings
-            found = (sampler.k, sampler.z, own.seed, own.epsilon, sampler.totals.n_rows)
-            require_equal("settings of the sampler", found, (k, z, seed, self.settings.epsilon, sampled))
-            n, d = sampler.seeds.points.shape
-            require(n <= k and d == width, f"seeds: found {n} of {d} columns, expected at most {k} of {width}")
-            is_as_wide = kind is FixedSeeds or own.shape == (width, 0)
-            require(is_as_wide, f"shape of the sampler: found {own.shape}, expected {(width, 0)}")
 
     def _begin(self) -> None:
         self.race, self.sampler = Race(self.k, self.z, self.settings.seed), None
@@ -472,9 +427,9 @@ class ClusteringSketch(Sketch):
 
 @storable
 @stores(
-    k=Annotated[int, at_least(1)],
-    z=Annotated[float, at_least(1), finite],
-    stages=Annotated[int, one_of(1, 2)],
+    k=int,
+    z=float,
+    stages=int,
     history_place=str,
 )
 class Clustering(CoresetBuilder):

@@ -14,18 +14,7 @@ from batch2online.methods.least_squares.moments import RIDGE
 from batch2online.numerics.distances import squared_lengths
 from batch2online.numerics.triangular import gram_factor, qr_factor, whitened
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import (
-    Count,
-    Weight,
-    above,
-    at_least,
-    finite,
-    require,
-    require_equal,
-    semidefinite,
-    shape,
-    storable,
-)
+from batch2online.schema import shape, storable
 
 CANCELLATION = 1e-6
 """Residuals below this share of the total are computed from differences instead of squares."""
@@ -98,10 +87,10 @@ _MOST_STEPS = 10
 class Spectrum:
     """Leading eigenvalues and eigenvectors of a Gram matrix in units of ``scale`` squared, and the sum of the rest."""
 
-    values: Annotated[FloatArray, shape("k"), finite, at_least(0)]  # descending
-    vectors: Annotated[FloatArray, shape("p", "k"), finite]
-    rest: Weight
-    scale: Annotated[float, above(0), finite]
+    values: Annotated[FloatArray, shape("k")]  # descending
+    vectors: Annotated[FloatArray, shape("p", "k")]
+    rest: float
+    scale: float
 
     @property
     def total(self) -> float:
@@ -180,14 +169,14 @@ class RidgeReference:
     intercept the score of a row is at most its score among the rows of the check, around their mean.
     """
 
-    rows: Annotated[int, at_least(1)]
-    limit: Annotated[float, at_least(0)]  # largest trace that keeps the digits
-    scale: Annotated[float, above(0), finite]
-    ridge: Weight
-    directions: Annotated[FloatArray, shape("p", "r"), finite]
-    reductions: Annotated[FloatArray, shape("r"), finite, at_least(0)]
-    center: Annotated[FloatArray, shape("d"), finite] | None = None  # the mean less the shift, with an intercept
-    weight: Annotated[float, at_least(0)] = 0.0
+    rows: int
+    limit: float  # largest trace that keeps the digits
+    scale: float
+    ridge: float
+    directions: Annotated[FloatArray, shape("p", "r")]
+    reductions: Annotated[FloatArray, shape("r")]
+    center: Annotated[FloatArray, shape("d")] | None = None  # the mean less the shift, with an intercept
+    weight: float = 0.0
 
 
 @storable
@@ -197,34 +186,16 @@ class RidgeMoments:
 
     has_cheap_bounds: ClassVar[bool] = True
     has_coarse_bounds: ClassVar[bool] = True
-    width: Annotated[int, at_least(1)]
+    width: int
     intercept: bool
-    rank: Annotated[int, at_least(1)]
-    rows: Count
-    weight: Annotated[float, at_least(0)]
-    gram: Annotated[FloatArray, shape("p", "p"), finite, semidefinite] | None
-    factor: Annotated[FloatArray, shape("p", "p"), finite] | None
+    rank: int
+    rows: int
+    weight: float
+    gram: Annotated[FloatArray, shape("p", "p")] | None
+    factor: Annotated[FloatArray, shape("p", "p")] | None
     reference: RidgeReference | None
     of_few: Spectrum | None = None  # from the rows themselves
-    shift: Annotated[FloatArray, shape("d"), finite] | None = None  # with an intercept, once there are rows
-
-    def validate(self) -> None:
-        d, p, reference, few = self.width, self.width + self.intercept, self.reference, self.of_few
-        known = [matrix for matrix in (self.gram, self.factor) if matrix is not None]
-        require_equal("Gram matrices and factors", len(known), int(self.rows > 0))
-        require(all(len(matrix) == p for matrix in known), f"gram or factor: expected {p} columns")
-        require((reference is None) == (self.rows == 0), f"reference: found {reference} for {self.rows} rows")
-        for center in (self.shift, None if reference is None else reference.center):
-            require_equal("whether there is a mean", center is not None, self.intercept and self.rows > 0)
-            require_equal("columns of the mean", d if center is None else len(center), d)
-        if reference is not None:
-            require(reference.rows <= self.rows, f"reference: found one of {reference.rows} rows, not of {self.rows}")
-            require_equal("shape of the reference", reference.directions.shape, (d, min(self.rank, d)))
-            found = f"reference: found the weight {reference.weight}"
-            require(not self.intercept or reference.weight > 0, found)
-        if few is not None:
-            require(self.gram is not None, "of_few: found a spectrum without a Gram matrix")
-            require_equal("shape of of_few", few.vectors.shape, (d, self.rank))
+    shift: Annotated[FloatArray, shape("d")] | None = None  # with an intercept, once there are rows
 
     @classmethod
     def empty(cls, width: int, rank: int, intercept: bool) -> RidgeMoments:

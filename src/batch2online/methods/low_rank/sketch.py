@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from batch2online.engine.builder import CoresetBuilder
 from batch2online.methods.low_rank.moments import RidgeMoments
-from batch2online.schema import at_least, require_equal, storable, stores
+from batch2online.schema import storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.summed import Summed
@@ -16,21 +16,13 @@ from batch2online.theory.bounds import ridge_leverage_sensitivity, ridge_running
 
 
 @storable
-@stores(statistics=Summed, rank=Annotated[int, at_least(1)], intercept=bool)
+@stores(statistics=Summed, rank=int, intercept=bool)
 class RidgeLeverageSketch(AntitoneSketch):
     """Moments of the rows, and candidates by their ridge leverage; see :class:`RidgeLeverage`."""
 
     def __init__(self, settings: SketchSettings, rank: int, intercept: bool) -> None:
         self.rank, self.intercept = rank, intercept
         super().__init__(settings)
-
-    def validate(self) -> None:
-        """Require moments of the rows."""
-        expected = (self.settings.shape[0], self.intercept, self.rank)
-        moments = self.statistics.sums
-        require_equal("statistics", type(moments), RidgeMoments)
-        require_equal("shape of moments", (moments.width, moments.intercept, moments.rank), expected)
-        require_equal("rows of moments", moments.rows, self.totals.n_rows)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         total, dimension = 2 * self.rank + self.intercept, self.rank + self.intercept
@@ -63,7 +55,7 @@ class RidgeLeverageSketch(AntitoneSketch):
 
 
 @storable
-@stores(rank=Annotated[int, at_least(1)], intercept=bool)
+@stores(rank=int, intercept=bool)
 class RidgeLeverage(CoresetBuilder):
     r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
 
