@@ -6,7 +6,7 @@ with the words of the error that says so, which is checked as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -14,12 +14,20 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.checks import Case
+from batch2online.checks import Case as PlainCase
 from batch2online.refresh import Geometric
 from batch2online.schema import storable
 from contract.discovery import example
 
 WITHOUT_HISTORY = {"forget": "history"}
+
+
+@dataclass(frozen=True, eq=False)
+class Case(PlainCase):
+    """A case whose estimator passes scikit-learn's checks as well, but for those that cannot pass."""
+
+    expected_failures: dict[str, str] = field(default_factory=dict)
+    scikit_learn: bool = False
 
 
 @storable

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import numpy as np
 import pytest
 
-from batch2online import Durable, OnlineClustering, OnlineRegression
+from batch2online import Durable, OnlineRegression
 from batch2online.refresh import Geometric
 from batch2online.rows import Rows
 from batch2online.storage import disk_history
@@ -23,25 +22,6 @@ Y = X @ [1.0, -2.0] + RNG.normal(size=400)
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "model.b2o"
-
-
-def bytes_of(folder, name):
-    return [(folder / each).read_bytes() for each in os.listdir(folder) if each.startswith(name)]
-
-
-@pytest.mark.parametrize("history", ["memory", "disk"])
-def test_no_byte_of_forgotten_rows_is_left_in_file_or_log(history, path, tmp_path):
-    marked = X.copy()
-    marked[:150] = np.pi * np.arange(1, 301).reshape(150, 2)
-    place = "memory" if history == "memory" else tmp_path / "rows"
-    with Durable(path, OnlineClustering(2, random_state=0, history=place), durability="os") as durable:
-        for part in np.array_split(np.arange(400), 10):
-            durable.partial_fit(marked[part])
-        durable.checkpoint()
-        durable.forget(range(150))
-        for content in bytes_of(path.parent, path.name):
-            assert not any(number.tobytes() in content for number in marked[:150].ravel()[::7])
-        assert any(marked[399].tobytes() in content for content in bytes_of(path.parent, path.name))
 
 
 def test_a_shorter_history_leaves_no_segment_behind(path):

@@ -187,8 +187,8 @@ def test_many_keys_take_no_more_time_to_open(path):
         own = path.with_name(name)
         with opened(own) as durable:
             durable.partial_fit(X[:10], Y[:10])
-            numbers, database = {f"key {number}": number for number in range(count)}, durable._session.database
-            database.transact(lambda: keys.Keys(database, "call").add(numbers))  # noqa: B023
+            names, database = [f"key {number}" for number in range(count)], durable._session.database
+            database.transact(lambda: keys.Keys(database, "call").add(names, np.arange(len(names))))  # noqa: B023
         times = []
         for _ in range(5):
             start = time.perf_counter()

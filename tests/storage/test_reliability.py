@@ -17,7 +17,7 @@ from batch2online.storage.database import Database
 from batch2online.storage.errors import StoreError
 from batch2online.storage.keys import Keys
 from batch2online.storage.owner import Owner
-from torture import bad_input, conditions, damage, fuzz, kills, stops, threads
+from torture import bad_input, conditions, damage, fuzz, kills, stops
 from torture.forgetting import forgetting
 from torture.late import late_targets
 from torture.machine import state_machine
@@ -80,12 +80,6 @@ def test_forgotten_rows_are_nowhere(full):
     assert "pickle: none of 150 rows" in forgetting(FEW if full else FEW[1:])
 
 
-@pytest.mark.slow
-def test_predictions_during_learning_belong_to_one_version(full):
-    names = tuple(threads.READERS)[:: 1 if full else 6]
-    assert set(threads.predictions(40 * len(names), names=names).values()) == {40}
-
-
 @pytest.mark.full
 def test_bad_input_leaves_no_trace():
     assert bad_input.campaign(150)["error, no trace"] > 75
@@ -125,12 +119,6 @@ def position_after_its_rows(self, chunk, position, learn=FileModel.learn):
     before = vars(self).get("before", Position())
     self.before = position
     learn(self, chunk, before)
-
-
-def torn_prediction(self, X):
-    first = self._stream.model.coefficients
-    np.linalg.svd(np.ones((60, 60)))
-    return X @ first.T + self._stream.model.intercepts
 
 
 def careless_add(self, rows, targets=None, weights=None, add=coresets.Uniform.add):
@@ -197,10 +185,6 @@ DEFECTS = {
         *(lambda: forgetting(FEW[:1]), "forgotten rows are in"),
     ),
     "a call carried out twice": (Keys, "find", lambda *_: {}, lambda: state_machine(8, steps=12), None),
-    "a model changed in two steps": (
-        *(OnlineRegression, "predict", torn_prediction, lambda: threads.check("regression predict", 4000, 4)),
-        "no version",
-    ),
     "a trace of refused rows": (coresets.Uniform, "add", careless_add, lambda: bad_input.campaign(200), "trace"),
     "an allocation that trusts the file": (tree, "array_of", trusting_array_of, lambda: fuzz.loaders(400), None),
 }

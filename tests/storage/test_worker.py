@@ -109,6 +109,10 @@ class Gate:
                 raise self.error
 
 
+def made():
+    return BatchToOnline(Ridge(), random_state=0, refresh=Geometric(1.5, start=50))
+
+
 @pytest.fixture
 def gate(monkeypatch):
     gate, fit = Gate(), Ridge.fit
@@ -125,8 +129,7 @@ def gate(monkeypatch):
 
 @pytest.fixture
 def durable(gate, tmp_path):
-    model = BatchToOnline(Ridge(), random_state=0, refresh=Geometric(1.5, start=50))
-    with Durable(tmp_path / "model.b2o", model, durability="os", worker=True) as durable:
+    with Durable(tmp_path / "model.b2o", made(), durability="os", worker=True) as durable:
         yield durable.partial_fit(X[:60], Y[:60])
         gate.error = None
         gate.opening.set()
@@ -152,6 +155,39 @@ def test_neither_learning_nor_reading_waits_for_a_fit(durable, gate):
     gate.opening.set()
     assert durable.flush().n_seen_ == stop
     assert not np.array_equal(durable.predict(X), before)
+
+
+def test_a_batch_waits_for_no_fit_unless_it_does_more_than_learn(durable, gate):
+    stop = learn_until_it_fits(durable, gate)
+
+    def learn(n):
+        for row in range(durable.next_id, durable.next_id + n):
+            durable.partial_fit(X[row : row + 1], Y[row : row + 1], keys=[row])
+
+    def raises():
+        learn(3)
+        raise RuntimeError("after all")
+
+    durable.batch(lambda: learn(40))
+    with pytest.raises(RuntimeError):
+        durable.batch(raises)
+    assert durable.n_seen_ < durable.next_id == stop + 40
+    gate.opening.set()
+
+    def learn_and_answer():
+        learn(30)
+        answer = durable.predict(X[:1], keys=["late"])
+        assert answer == made().partial_fit(X[: stop + 70], Y[: stop + 70]).predict(X[:1])
+        learn(30)
+        durable.label(["late"], Y[:1])
+        learn(30)
+
+    durable.batch(learn_and_answer)
+    assert durable.flush().n_seen_ == stop + 131
+    order = [*range(stop + 100), 0, *range(stop + 101, stop + 131)]
+    plain = made().partial_fit(X[order], Y[order])
+    assert durable.changes_ == plain.changes_
+    assert np.array_equal(durable.predict(X), plain.predict(X))
 
 
 def test_an_error_of_the_worker_is_raised_by_the_next_call_and_no_row_is_lost(durable, gate):
@@ -197,7 +233,7 @@ def test_a_row_that_no_fit_takes_keeps_no_file_from_opening(durable, gate, monke
         raise ArithmeticError("no fit")
 
     monkeypatch.setattr(Ridge, "fit", none)
-    settings = {"model": BatchToOnline(Ridge(), random_state=0, refresh=Geometric(1.5, start=50)), "durability": "os"}
+    settings = {"model": made(), "durability": "os"}
     for _ in range(2):  # with the state of the file, and with one written while rows wait
         with Durable(durable.path, **settings) as again:
             assert again.n_seen_ < again.next_id == stop
@@ -206,6 +242,6 @@ def test_a_row_that_no_fit_takes_keeps_no_file_from_opening(durable, gate, monke
     monkeypatch.setattr(Ridge, "fit", fit)
     with Durable(durable.path, **settings) as again:
         assert again.learn_one(X[stop], Y[stop]).n_seen_ == stop + 1
-        plain = settings["model"].partial_fit(X[: stop + 1], Y[: stop + 1])
+        plain = made().partial_fit(X[: stop + 1], Y[: stop + 1])
         assert again.changes_ == plain.changes_
         assert np.array_equal(again.predict(X), plain.predict(X))

@@ -20,7 +20,6 @@ from torture import (
     kills,
     nights,
     stops,
-    threads,
     writers,
 )
 from torture.forgetting import forgetting
@@ -41,7 +40,6 @@ COUNTED = {
     "bit-flips": (damage.bit_flips, 10_000),
     "full-disk": (conditions.full_disk, 1400),
     "state-machine": (state_machine, 300),
-    "threads": (threads.predictions, 100_000),
     "writers": (writers.together, 20),
     "signals": (interrupts.signals, 100),
     "fuzz": (fuzz.loaders, 100_000),

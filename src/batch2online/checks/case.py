@@ -48,10 +48,6 @@ class Case:
         Whether a coreset of any size holds each of few rows with its own weight.
     half_life : int, optional
         The rows after which a row counts for half, if it decays.
-    expected_failures : mapping
-        Checks of scikit-learn that cannot pass, and why.
-    scikit_learn : bool
-        Whether scikit-learn's checks run in the package's own tests.
     """
 
     make: Callable[..., Any]
@@ -61,8 +57,6 @@ class Case:
     merges_exactly: bool = True
     keeps_all: bool = True
     half_life: int | None = None
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
-    scikit_learn: bool = False
 
     def new(self, **settings: Any) -> Any:
         return self.make(**SMALL | settings)

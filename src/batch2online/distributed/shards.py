@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -123,5 +124,6 @@ def root_of(*shards: Model) -> Model:
 def replace_state(model: Model, root: Model) -> Model:
     """Replace what a model has learned by the rows of a shard, in one step."""
     fresh = copy.copy(root)
-    fresh._stream = root.stream.whole().without_scores()
+    whole = root.stream.whole()
+    fresh._stream = replace(whole, state=whole.state.each(whole.engine.unscored))
     return model._replace_state(fresh)

@@ -37,7 +37,7 @@ from batch2online.results import ChangeEvent
 from batch2online.storage import journal
 from batch2online.storage.errors import StoreError
 from batch2online.storage.keys import Key, checked_keys
-from batch2online.storage.session import SYNCHRONOUS, Reopened, Session
+from batch2online.storage.session import SYNCHRONOUS, Session
 
 CHECKPOINT_ROWS = 100_000
 KEEP_KEYS = 1_000_000
@@ -184,7 +184,7 @@ class Durable:
                 vars(model).pop("_owner", None)
             self._session.abandon()
             raise
-        self._lock = self._store.lock
+        self._lock, self.reopened = self._store.lock, self._store.reopened
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], **settings: Any) -> Self:
@@ -197,11 +197,6 @@ class Durable:
     def model(self) -> Any:
         """The estimator, to read."""
         return self._store.model
-
-    @property
-    def reopened(self) -> Reopened | None:
-        """How the model was restored; None for a new one."""
-        return self._store.reopened
 
     @property
     def checkpoint_error(self) -> Exception | None:
@@ -292,7 +287,7 @@ class Durable:
 
         def finish(ids: range) -> None:
             if keys:
-                store.late.keys.add(dict(zip(keys, ids, strict=True)))
+                store.late.keys.add(keys, np.array(ids))
             store.note(key, source)
 
         with self._lock:
@@ -370,23 +365,27 @@ class Durable:
         at : float, optional
             When the rows were asked for, in whatever unit, for :meth:`expire`.
         """
-        return self._ask(lambda rows: view_of(self.model).predict(rows), X, keys, at)
+        return self._ask("predict", X, keys, at)
 
     def predict_proba(self, X: Any, *, keys: Any = None, at: float | None = None) -> Any:
         """Return probabilities of classes as the model does; with keys, as :meth:`predict`."""
-        return self._ask(lambda rows: view_of(self.model).predict_proba(rows), X, keys, at)
+        return self._ask("predict_proba", X, keys, at)
 
-    def _ask(self, predict: Callable[[Any], Any], X: Any, keys: Any, at: float | None) -> Any:
+    def _ask(self, method: str, X: Any, keys: Any, at: float | None) -> Any:
+        """Return what a method of the model answers; with keys, note rows and answer in the file."""
         if keys is None:
             if at is not None:
                 raise ValueError("at is the time of pending rows: pass keys as well.")
-            return predict(X)
+            return getattr(view_of(self.model), method)(X)
         X, late = at_hand(X), self._store.late
         own = checked_keys(keys, _length(X))
         if at is not None and not math.isfinite(at):
             raise ValueError(f"at must be a finite number, got {at!r}.")
 
+        answers = []
+
         def ask(new: Any) -> None:
+            answers.append(getattr(new, method)(X))
             columns = new.stream.columns
             if columns is not None and not columns.is_final:  # pending rows are stored as these features
                 new._stream = new._fixed()
@@ -396,10 +395,8 @@ class Durable:
                 late.drop_older(self.expire_after)
 
         with self._lock:
-            self._store.flush()
-            answer = predict(X)
             self._store.change(ask)
-        return answer
+        return answers[0]
 
     def label(self, keys: Any, y: Any, *, key: str | None = None) -> Self:
         """Learn rows that were predicted with keys, now that their targets are known, in the order given.

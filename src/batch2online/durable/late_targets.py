@@ -89,7 +89,7 @@ class LateTargets:
             text = json.dumps([key, at, answer, own])
             self._database.put("question", first + i, text, row.tobytes(), answer=answer, at=at)
         self._database.meta |= {"questions": first + len(keys), "waiting": len(self) + len(keys)}
-        self.keys.add({key: -1 - first - i for i, key in enumerate(keys)})
+        self.keys.add(keys, -1 - first - np.arange(len(keys)))
 
     def _n_asked(self) -> int:
         return int(self._database.meta.get("questions", 0))
@@ -123,7 +123,7 @@ class LateTargets:
         rows: PreparedRows = model._prepare_late(points, tables, y)
         rows = rows._replace(answers=_losses(model, rows, questions, answers))
         self.drop(questions)
-        self.keys.add({key: first_id + i for i, key in enumerate(keys)})
+        self.keys.add(keys, first_id + np.arange(len(keys)))
         return rows
 
     def _waiting(self, keys: Sequence[Key]) -> list[Question]:

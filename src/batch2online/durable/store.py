@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -29,6 +29,15 @@ from batch2online.storage.worker import Worker
 _Result = TypeVar("_Result")
 Act = Callable[[Any], object]
 """A change of the model it is given, and of the file."""
+
+
+@dataclass
+class _Batch:
+    """Several calls as one transaction: rows for the worker, the model before its first change, whether to erase."""
+
+    accepted: list[Entry] = field(default_factory=list)
+    before: dict[str, Any] | None = None
+    has_forgotten: bool = False
 
 
 class Store:
@@ -66,7 +75,7 @@ class Store:
         self.lock, self.worker = RLock(), Worker(self._learn_waiting)
         self.reopened: Reopened | None = None
         self.checkpoint_error: Exception | None = None
-        self._in_batch = self._has_forgotten = False
+        self._batch: _Batch | None = None
         if self.has_state:
             model = self._reopened(model, trusted, refit)
         elif model is None:
@@ -98,7 +107,7 @@ class Store:
         model = estimator_from(state, str(self.path), trusted=trusted, refit=refit, like=like)
         if like is not None:
             like._check_same_settings(model)
-        self.database.meta.setdefault("next_id", model._next_id())  # a file that was saved has no journal
+        self.database.meta.setdefault("next_id", _next_id(model))  # a file that was saved has no journal
         try:
             with nullcontext() if refit or like is not None else without_fitting():
                 replayed = self._replay(model)
@@ -115,7 +124,7 @@ class Store:
 
         Rows that a worker was to learn may be such that no fit takes them: they wait, with all rows after them.
         """
-        before = found = model._next_id()
+        before = found = _next_id(model)
         for number, entry in enumerate(journal.entries(self.database)):
             found += len(entry.batch[0])
             if self.worker.waiting:
@@ -132,23 +141,31 @@ class Store:
                 self.worker.waiting.append(entry)
         if found != self.next_id:
             raise StoreCorrupted(f"{self.path} has lost rows: found ids below {found:,} of {self.next_id:,}.")
-        return int(model._next_id() - before)
+        return int(_next_id(model) - before)
 
     # -- one call, one transaction --------------------------------------------------------------------
 
     @property
     def next_id(self) -> int:
         """The id that the next row gets."""
-        return journal.next_id(self.database) if self.has_state else self.model._next_id()
+        return journal.next_id(self.database) if self.has_state else _next_id(self.model)
 
     def change(self, act: Act, counts: bool = True) -> None:
         """Carry out a change of the model and of the file, after the rows that wait for the worker."""
         self._check_usable()
         self.flush()
         self._check_model()
-        new, before = view_of(self.model), self.session.n_calls
+        new, accepted, before = view_of(self.model), self._accepted, self.session.n_calls
+
+        def act_on_new() -> None:
+            for entry in accepted:
+                new._replay(entry.batch, entry.decoding, entry.answers)
+            self._act(act, new)
+
+        if self._batch is not None and self._batch.before is None:
+            self._batch.before = vars(self.model)
         try:
-            self.session.carry_out(lambda: self._act(act, new), counts)
+            self.session.carry_out(act_on_new, counts)
             self._become(new)
         except BaseException:
             if self.session.has_committed(before):
@@ -156,19 +173,24 @@ class Store:
             else:
                 self.late.undone()
             raise
+        accepted.clear()
+
+    @property
+    def _accepted(self) -> list[Entry]:
+        """Rows that the present batch has journalled for the worker."""
+        return [] if self._batch is None else self._batch.accepted
 
     def _act(self, act: Act, new: Any) -> None:
         logs = journal.logs_changes(self.database) and _is_fitted(new)
         if logs:
-            new._stream = replace(new._stream, log=())
+            new._stream = replace(new.stream, log=())
         act(new)
         if logs:
-            journal.log_changes(self.database, new._stream.log or ())
-            new._stream = replace(new._stream, log=None)
-        if new._next_id() != self.next_id:
+            journal.log_changes(self.database, new.stream.log or ())
+        if _next_id(new) != self.next_id:
             raise StoreError(
                 f"{self.path} was to store rows with ids below {self.next_id:,}, and the model has learned those below "
-                f"{new._next_id():,}. The call was undone; open the file again."
+                f"{_next_id(new):,}. The call was undone; open the file again."
             )
 
     def _become(self, new: Any) -> None:
@@ -190,27 +212,28 @@ class Store:
     def batch(self, calls: Callable[[], _Result]) -> _Result:
         """Carry out all calls that a function makes as one transaction, and return its result."""
         self._check_usable()
-        if self._in_batch:
+        if self._batch is not None:
             return calls()
-        self.flush()
         found: list[_Result] = []
-        before, n_calls = vars(self.model), self.session.n_calls
+        batch, n_calls = _Batch(), self.session.n_calls
 
         def carry_out() -> None:
-            self._in_batch = True
+            self._batch = batch
             found.append(calls())
             self._check_batch()
 
         try:
             self.session.carry_out(carry_out)
-        except BaseException:
-            if not self.session.has_committed(n_calls):
-                self._set_model(before)
-                self.late.undone()
-            raise
         finally:
-            has_forgotten, self._in_batch, self._has_forgotten = self._has_forgotten, False, False
-            if has_forgotten:
+            self._batch = None
+            if self.session.has_committed(n_calls):
+                for entry in batch.accepted:
+                    self.worker.put(entry)
+            else:
+                self.late.undone()
+                if batch.before is not None:
+                    self._set_model(batch.before)
+            if batch.has_forgotten:
                 self.session.write_log_back()
         return found[0]
 
@@ -220,7 +243,7 @@ class Store:
 
     def _check_batch(self) -> None:
         """Refuse to continue a batch that SQLite has undone as a whole, such as on a full disk."""
-        if self._in_batch and not self.database.in_transaction:
+        if self._batch is not None and not self.database.in_transaction:
             raise StoreError(f"The calls of this batch on {self.path.name} were undone, since one of them has failed.")
 
     def _check_model(self) -> None:
@@ -230,7 +253,7 @@ class Store:
                 f"The estimator inside the model of {self.path.name} was changed from {self._settings} to "
                 f"{self.model._inner_settings()}, which its file does not know of: set it back."
             )
-        found = self.model._next_id()
+        found = _next_id(self.model) + sum(len(entry.batch[0]) for entry in self._accepted)
         if self.has_state and found != self.next_id:
             raise StoreError(
                 f"{self.path} holds rows with ids below {self.next_id:,}, and the model rows with ids below {found:,}: "
@@ -252,7 +275,7 @@ class Store:
         """Write the key of a call and the position of an input, inside a transaction."""
         if key is not None:
             number = len(self._call_keys)
-            self._call_keys.add({key: number}, oldest=number + 1 - self.keep_keys)
+            self._call_keys.add([key], np.array([number]), oldest=number + 1 - self.keep_keys)
         if source is not None:
             name, position = source
             self.database.meta["sources"] = self.database.meta.get("sources", {}) | {str(name): position}
@@ -290,7 +313,7 @@ class Store:
         if not self.has_state:
             self.change(lambda new: self._within(finish, lambda: learn_first(new)))
             return
-        entry = self._entry_for_worker(prepare) if self.uses_worker and not self._in_batch else None
+        entry = self._entry_for_worker(prepare) if self.uses_worker else None
         if entry is None:
             self.change(lambda new: self._within(finish, lambda: learn_now(new)))
             return
@@ -299,7 +322,9 @@ class Store:
             self.write(lambda: self._within(finish, lambda: journal.append(self.database, entry)))
             is_written = True
         finally:
-            if is_written or self.session.has_committed(before):
+            if is_written and self._batch is not None:
+                self._batch.accepted.append(entry)
+            elif is_written or self.session.has_committed(before):
                 self.worker.put(entry)
 
     def _within(self, finish: Callable[[range], object], learn: Callable[[], object]) -> None:
@@ -321,9 +346,9 @@ class Store:
         """
         self._check_usable()
         self.worker.check()
-        if self.worker.is_idle:
+        stream, is_idle = self.model.stream, self.worker.is_idle and not self._accepted
+        if is_idle:
             self._check_model()
-        stream, is_idle = self.model.stream, self.worker.is_idle
         rows = prepare(self.model)
         rows = rows._replace(batches=list(rows.batches))
         if is_idle and len(stream.buffer) + sum(len(points) for points, *_ in rows.batches) < stream.room:
@@ -338,7 +363,7 @@ class Store:
         """Learn rows that are in the journal; called by the worker."""
         new = view_of(self.model)
         new._replay(entry.batch, entry.decoding, entry.answers)
-        vars(self.model)["_stream"] = new._stream
+        self._become(new)
 
     def flush(self) -> None:
         """Wait until the worker has learned all rows; raise its error if it could not."""
@@ -348,9 +373,10 @@ class Store:
 
     def erase_log(self) -> None:
         """Erase the log, which holds forgotten rows; of a batch at its end."""
-        self._has_forgotten = self._in_batch
-        if not self._in_batch:
+        if self._batch is None:
             self.session.write_log_back()
+        else:
+            self._batch.has_forgotten = True
 
     # -- the state --------------------------------------------------------------------------------------
 
@@ -358,11 +384,12 @@ class Store:
         """Write the state of a model instead of its journal, inside a transaction; rows that wait stay in it."""
         history, waiting = new.stream.history, self.worker.waiting
         if isinstance(history, DiskHistory) and history.database is not self.database:
-            new._stream = new.stream.with_history(history.moved_to(self.database))
+            moved = new.stream.state.with_history(history.moved_to(self.database))
+            new._stream = replace(new.stream, state=moved)
         model_file.write_state(self.database, new._state())
         n_waiting = sum(len(entry.batch[0]) for entry in waiting)
         journal.clear(self.database, len(waiting), n_waiting)
-        self.database.meta["next_id"] = new._next_id() + n_waiting
+        self.database.meta["next_id"] = _next_id(new) + n_waiting
 
     def checkpoint(self) -> None:
         """Write the state now, so that opening has no rows to learn again."""
@@ -412,4 +439,9 @@ def view_of(model: Any) -> Any:
 
 
 def _is_fitted(model: Any) -> bool:
-    return "_stream" in vars(model)
+    return bool(model.__sklearn_is_fitted__())
+
+
+def _next_id(model: Any) -> int:
+    """Return the id that the next row of a model gets."""
+    return int(model.stream.next_id) if _is_fitted(model) else int(model.first_id)

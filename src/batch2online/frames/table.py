@@ -26,12 +26,12 @@ from batch2online.frames.preparation import (
 from batch2online.frames.schema import FRAMES, FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.rows import Batch
-from batch2online.schema import above, check_value, finite, require, shape, storable
+from batch2online.schema import check_value, require, shape, storable
 
 FirstRows = tuple[
-    Annotated[FloatArray, shape("n", "d"), finite],
-    Annotated[FloatArray, shape("n", "t"), finite],
-    Annotated[FloatArray, shape("n"), finite, above(0)],
+    Annotated[FloatArray, shape("n", "d")],
+    Annotated[FloatArray, shape("n", "t")],
+    Annotated[FloatArray, shape("n")],
 ]
 """Rows as numbers, their targets, and their weights."""
 
@@ -96,18 +96,6 @@ class TableColumns:
     preparation: ColumnPreparation
     first: FirstRows | None
     strings: StringTable
-
-    def validate(self) -> None:
-        kinds = self._kinds
-        require(self.schema.container == "array", f"container: found {self.schema.container}")
-        require(len(kinds) == len(self.schema.columns), "schema: found a column twice")
-        require(set(self.preparation.inputs) <= set(kinds), "preparation: found columns that the table does not have")
-        wrong = [name for name in self.preparation.categories if kinds[name] != ColumnType.STRING]
-        require(not wrong, f"preparation: found categories of {wrong[:1]}, which holds no strings")
-        if self.first is not None:
-            require(len(self.first[0]) < LOOKAHEAD, f"first: found {len(self.first[0])} rows")
-            require(self.first[0].shape[1] == len(kinds), f"first: found {self.first[0].shape[1]} columns")
-            Encoding(self.schema, self.strings).check(self.first[0])
 
     @classmethod
     def new(cls, schema: FrameSchema, drop_first: bool, n_targets: int) -> TableColumns:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +22,15 @@ Key = str | int
 BUCKETS = 1024
 _LARGEST = 2**63 - 1
 _SHOWN = 5
+
+
+class _Bucket(NamedTuple):
+    """A bucket that was read: its number, the places of its keys among those wanted, their hashes, its entries."""
+
+    number: int
+    places: list[int]
+    hashes: IntArray
+    entries: IntArray
 
 
 class Keys:
@@ -39,59 +47,66 @@ class Keys:
     def __init__(self, database: Database, kind: str) -> None:
         self._database, self._count = database, f"{kind}_keys"
         self._first = BUCKETS * ("call", "row").index(kind)
+        self._last: tuple[Sequence[Key] | None, list[_Bucket]] = None, []
 
     def __len__(self) -> int:
         """Return how many keys were added and not removed by :meth:`remove`."""
         return int(self._database.meta.get(self._count, 0))
 
-    def find(self, keys: Iterable[Key]) -> dict[Key, int]:
+    def find(self, keys: Sequence[Key]) -> dict[Key, int]:
         """Return the numbers of those keys that the file has."""
         found: dict[Key, int] = {}
-        for bucket, some in self._by_bucket(keys).items():
-            entries = self._entries(bucket)
-            for key, digest in some.items():
-                places = np.flatnonzero((entries[:, :2] == digest).all(axis=1))
-                if len(places):
-                    found[key] = int(entries[places[-1], 2])
+        for _, places, hashes, entries in self._buckets_of(keys):
+            which, where = _same(hashes, entries).nonzero()
+            for i, number in zip(which.tolist(), entries[where, 2].tolist(), strict=True):
+                found[keys[places[i]]] = number
         return found
 
-    def add(self, numbers: Mapping[Key, int], oldest: int = -_LARGEST) -> None:
+    def add(self, keys: Sequence[Key], numbers: IntArray, oldest: int = -_LARGEST) -> None:
         """Add new keys with their numbers; drop those of their buckets with a number below the oldest."""
         if self._count not in self._database.meta:
             for bucket in range(BUCKETS):
                 self._write(bucket, np.empty((0, 3), dtype=np.int64))
-        self._database.meta[self._count] = len(self) + len(numbers)
-        for bucket, some in self._by_bucket(numbers).items():
-            entries = self._entries(bucket)
-            new = np.array([[*digest, numbers[key]] for key, digest in some.items()], dtype=np.int64)
-            self._write(bucket, np.concatenate([entries[entries[:, 2] >= oldest], new]))
+        self._database.meta[self._count] = len(self) + len(keys)
+        for bucket, places, hashes, entries in self._buckets_of(keys):
+            kept = entries if oldest < 0 else entries[entries[:, 2] >= oldest]
+            new = np.concatenate([hashes, numbers[places, None]], axis=1)
+            self._write(bucket, np.concatenate([kept, new]))
 
-    def remove(self, keys: Iterable[Key]) -> None:
+    def remove(self, keys: Sequence[Key]) -> None:
         """Remove keys that the file has."""
-        for bucket, some in self._by_bucket(keys).items():
-            self._drop(bucket, partial(_have_hashes, np.array(list(some.values()))))
+        for bucket, _, hashes, entries in self._buckets_of(keys):
+            self._drop(bucket, entries, np.any(_same(hashes, entries), axis=0))
 
     def remove_numbers(self, numbers: Iterable[int]) -> None:
         """Remove the keys that have these numbers."""
         gone = np.fromiter(numbers, dtype=np.int64)
         for bucket in range(BUCKETS) if len(self) else ():
-            self._drop(bucket, lambda entries: np.isin(entries[:, 2], gone))
+            entries = self._entries(bucket)
+            self._drop(bucket, entries, np.isin(entries[:, 2], gone))
 
-    def _drop(self, bucket: int, which: Callable[[IntArray], BoolArray]) -> None:
-        entries = self._entries(bucket)
-        is_gone = which(entries)
+    def _drop(self, bucket: int, entries: IntArray, is_gone: BoolArray) -> None:
         if is_gone.any():
             self._write(bucket, entries[~is_gone])
             self._database.meta[self._count] = len(self) - int(is_gone.sum())
 
-    def _by_bucket(self, keys: Iterable[Key]) -> dict[int, dict[Key, IntArray]]:
-        """Return the hashes of keys by their buckets; none if the file has no keys yet."""
-        found: dict[int, dict[Key, IntArray]] = {}
-        for key in keys if self._count in self._database.meta else ():
-            digest = hashlib.blake2b(f"{type(key).__name__} {key}".encode(), digest_size=16).digest()
-            bucket = int.from_bytes(digest[:2], "little") % BUCKETS
-            found.setdefault(bucket, {})[key] = np.frombuffer(digest, dtype="<i8")
-        return found
+    def _buckets_of(self, keys: Sequence[Key]) -> list[_Bucket]:
+        """Return the buckets of keys, if the file has any: once for keys that are looked up and then added."""
+        if self._last[0] is not keys:
+            self._last = keys, list(self._read(keys))
+        return self._last[1]
+
+    def _read(self, keys: Sequence[Key]) -> Iterator[_Bucket]:
+        if self._count not in self._database.meta or not len(keys):
+            return
+        texts = (f"{type(key).__name__} {key}".encode() for key in keys)
+        digests = b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts)
+        hashes = np.frombuffer(digests, dtype="<i8").reshape(-1, 2)
+        groups: dict[int, list[int]] = {}
+        for place, bucket in enumerate((hashes[:, 0] % BUCKETS).tolist()):
+            groups.setdefault(bucket, []).append(place)
+        for bucket, places in groups.items():
+            yield _Bucket(bucket, places, hashes[places], self._entries(bucket))
 
     def _entries(self, bucket: int) -> IntArray:
         """Return the entries of a bucket (n, 3): a hash in two parts, and the number."""
@@ -102,13 +117,14 @@ class Keys:
         return np.frombuffer(content, dtype="<i8").reshape(-1, 3)
 
     def _write(self, bucket: int, entries: IntArray) -> None:
+        self._last = None, []
         self._database.put("key", self._first + bucket, "", entries.tobytes())
 
 
-def _have_hashes(hashes: IntArray, entries: IntArray) -> BoolArray:
-    """Return which entries have one of these hashes."""
-    which: BoolArray = (entries[:, None, :2] == hashes).all(axis=2).any(axis=1)
-    return which
+def _same(hashes: IntArray, entries: IntArray) -> BoolArray:
+    """Return which hashes (n) are those of which entries (m), as (n, m)."""
+    same: BoolArray = (hashes[:, None, 0] == entries[:, 0]) & (hashes[:, None, 1] == entries[:, 1])
+    return same
 
 
 def checked_keys(keys: Any, n: int) -> list[Key]:
