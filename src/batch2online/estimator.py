@@ -22,8 +22,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from batch2online import declaration, homes
 from batch2online import headline as words
-from batch2online import homes
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
@@ -135,12 +135,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the accuracy of the coreset of the rows seen; with "auto" ``scale`` over the root of their number."""
         rows = self.stream.view().sketch.totals.effective_rows
         return adaptive_epsilon(rows, scale) if self.epsilon == "auto" else float(self.epsilon)
-
-    def _check_choice(self, parameter: str, *choices: str) -> None:
-        value = getattr(self, parameter)
-        if value not in choices:
-            valid = " or ".join(f'"{choice}"' for choice in choices)
-            raise ValueError(f"{parameter} must be {valid}, got {value!r}.")
 
     # -- owners ----------------------------------------------------------------------------------------------
 
@@ -277,6 +271,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return validated rows; nothing is learned yet. An unfitted estimator gets its stream here."""
         self._check_settings()
         is_first = not self.__sklearn_is_fitted__()
+        if is_first:
+            declaration.check(self)
         if not is_first and self._is_plain_array(X, y, sample_weight):
             check_finite(X, "X", largest=self._largest)
             if X.nbytes > _MANY_BYTES:
@@ -361,7 +357,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return self._stream.columns is not None
         if getattr(self, "columns", None) is None:
             return False
-        self._check_choice("columns", "auto")
         from batch2online.frames.table import is_table  # arrays do without
 
         return self._shard_columns is not None or is_table(X)
@@ -1054,6 +1049,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         super().__init_subclass__(**kwargs)
         check_name_is_free(cls, estimators.get(cls.__name__))
         estimators[cls.__name__] = cls
+        if "__doc__" in vars(cls):
+            cls.__doc__ = declaration.documented(cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the estimator to one file, atomically; :func:`batch2online.load` returns it."""
@@ -1090,6 +1087,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _assembled(cls, state: dict[str, Any]) -> Self:
         check_state(state, cls)
         estimator, stream = cls(**state["params"]), state["stream"]
+        declaration.check(estimator)
         columns, timings = stream["columns"], timings_from(state.get("timings"))
         estimator.n_features_in_ = stream["shape"][0] if columns is None else len(columns.schema.columns)
         if state["columns"] is not None:
