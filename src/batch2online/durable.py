@@ -817,7 +817,7 @@ class Durable:
         stream = self._model.stream
         history = stream.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
-            self._model._stream = replace(stream, history=history.moved_to(self._database))
+            self._model._stream = stream.with_history(history.moved_to(self._database))
 
     # -- the state ------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ import sqlite3
 import numpy as np
 import pytest
 
-from batch2online import Durable, OnlineRegression, load, results, state
+from batch2online import Durable, OnlineRegression, load, results
+from batch2online.engine import engine
 from batch2online.refresh import EveryStep
 from batch2online.results import KEPT
 from batch2online.storage.errors import StoreCorrupted
@@ -26,7 +27,7 @@ def model(**settings):
 @pytest.fixture
 def few(monkeypatch):
     """Ten changes are held."""
-    monkeypatch.setattr(state, "KEPT", FEW)
+    monkeypatch.setattr(engine, "KEPT", FEW)
 
 
 @pytest.fixture

@@ -158,11 +158,11 @@ def test_features_of_a_table_stay_once_rows_wait_for_their_targets(tmp_path):
     answer = durable.predict(table[40:50], keys=range(10))
     durable.label(range(5), np.arange(40.0, 45.0))
     durable.partial_fit(table[50:], np.arange(50.0, 60.0))
-    state = serialise(durable.model._stream)
+    state = serialise(durable.model.stream.stored())
     durable._session.abandon()
     with Durable.open(tmp_path / "model") as again:
         assert again.n_seen_ == 55
         assert again.n_waiting == 5
         assert len(answer) == 10
-        assert serialise(again.model._stream) == state
+        assert serialise(again.model.stream.stored()) == state
         assert again.label(range(5, 10), np.arange(45.0, 50.0)).n_seen_ == 60

@@ -156,14 +156,14 @@ def test_a_state_with_buffered_answers_survives(path):
         durable.partial_fit(X[:300], y[:300])
         durable.predict(X[300:303], keys=[0, 1, 2])
         durable.label([2, 0], y[[302, 300]])
-        assert len(durable.model._stream.answered) == 2
+        assert len(durable.model.stream.state.answered) == 2
         regret, other = durable.regret_, 100 * X[303:304]
     with Durable.open(path) as durable:
         assert durable.regret_ == regret
         durable.predict(other, keys=["far"])
         durable.partial_fit(X[400:800], y[400:800])  # the model changes
         durable.label(["far"], [0.0]).partial_fit(X[800:], y[800:])
-        assert durable.model._stream.flushed().answered is None
+        assert durable.model.stream.flushed().state.answered is None
 
 
 def test_unknown_and_repeated_keys_change_nothing(path):

@@ -145,7 +145,7 @@ def test_the_promise_of_each_policy_for_each_problem_is_that_of_its_theorem(name
     _, scale, warm, _, exact_optimum = PROBLEMS[name]
     beta = lambda n: min(1.0, scale / n)  # noqa: E731
     before = model._stream
-    model._stream = replace(before, learner=replace(before.learner, policy=refresh))
+    model._stream = before.with_engine(policy=refresh)
     promise = theory.certificate(model, L)
     model._stream = before
     additive = warm_starts(beta, growth, START) if warm else geometric(beta, growth, START)
@@ -224,7 +224,7 @@ def test_before_the_first_model_none_is_counted():
 def test_a_certificate_that_is_exceeded_says_so():
     model = learn(OnlineRegression(solve="coreset", **SETTINGS))
     stream = model._stream
-    model._stream = replace(stream, learner=replace(stream.learner, loss=stream.learner.loss + 1e8))
+    model._stream = replace(stream, state=replace(stream.state, loss=stream.state.loss + 1e8))
     promise = theory.certificate(model, L)
     assert not promise.holds
     assert "exceeded" in str(promise)

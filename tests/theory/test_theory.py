@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from batch2online import coresets, theory
+from batch2online.engine.stream import Stream
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.methods.least_squares.problem import LeastSquares
 from batch2online.methods.low_rank.problem import LowRank
 from batch2online.refresh import Geometric
-from batch2online.stream import Stream
 
 
 def inverse(scale):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import Durable, estimator
-from batch2online.sketches.builder import CoresetBuilder
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.storage.tree import encoded
 
 

@@ -14,7 +14,6 @@ from batch2online.estimator import LEARNED, OnlineEstimator
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.clustering.sketch import ClusteringSketch
-from batch2online.state import StreamState
 
 Model = TypeVar("Model", bound=OnlineEstimator)
 
@@ -142,7 +141,7 @@ def whole_shard(model: Any, template: Any) -> Any:
     """Return a shard with the rows of a model."""
     shard, stream = template._unfitted_copy(), model._stream
     shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
-    shard._stream = stream.unordered(int(model.first_id)) if stream.sketch.pilot == "none" else stream
+    shard._stream = stream.unordered() if stream.sketch.pilot == "none" else stream
     return shard
 
 
@@ -150,5 +149,5 @@ def replace_state(model: Model, root: Any) -> Model:
     """Install everything that was learned in a model, in one step."""
     fresh: Any = model._unfitted_copy()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    fresh._stream = root._stream.whole().map(StreamState.without_scores)
+    fresh._stream = root._stream.whole().without_scores()
     return model._replace_state(fresh)

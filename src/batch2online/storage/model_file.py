@@ -6,12 +6,10 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from batch2online.history import History, HistoryPlace
-from batch2online.schema import check_instance, check_parts
 from batch2online.storage.atomic import replaced
 from batch2online.storage.database import MAGIC, Database
 from batch2online.storage.disk_history import BRANCH, DiskHistory, get, put, scratch
@@ -41,8 +39,10 @@ def save(path: str | os.PathLike[str], state: dict[str, Any], sources: dict[str,
 def write_state(database: Database, state: dict[str, Any]) -> None:
     """Replace the state, and all rows of its history that are not there yet, inside a transaction."""
     stream = state["stream"]
-    if stream.history is not None:
-        state = state | {"stream": replace(stream, history=_written(database, stream.history))}
+    history = stream["state"].history
+    if history is not None:
+        learned = stream["state"].with_history(_written(database, history))
+        state = state | {"stream": stream | {"state": learned}}
     parts = parts_of(state)
     run = database.run
     run("DELETE FROM state")
@@ -120,11 +120,9 @@ def read_state(database: Database, home: Any = None) -> dict[str, Any]:
         if not isinstance(state, dict) or "stream" not in state:
             raise CheckpointError("it holds no model.")
         stream = state["stream"]
-        if isinstance(stream.history, HistoryPlace):
-            history = _history(database, stream.history, home)
-            check_instance(history)
-            state["stream"] = replace(stream, history=history)
-            check_parts(state["stream"])
+        if isinstance(stream["state"].history, HistoryPlace):
+            history = _history(database, stream["state"].history, home)
+            state["stream"] = stream | {"state": stream["state"].with_history(history)}
         return state
     except (StoreError, MemoryError):
         raise

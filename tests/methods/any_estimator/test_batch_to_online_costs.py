@@ -101,7 +101,7 @@ def test_seconds_take_no_part_in_comparisons_nor_in_the_state():
     one, other = learned("Ridge"), learn(new("Ridge"), "Ridge", N)
     assert one.changes_ == other.changes_
     assert all(event.seconds is None for event in one._stream.current.changes)
-    assert "timings" not in one._stream.stored_fields()
+    assert "timings" not in one.stream.state.stored_fields()
 
 
 def test_costs_are_kept_in_files(tmp_path):

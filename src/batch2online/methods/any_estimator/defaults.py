@@ -16,7 +16,7 @@ from batch2online.methods.any_estimator.models import final_step
 from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.low_rank.sketch import RidgeLeverage
-from batch2online.sketches.uniform import Uniform
+from batch2online.methods.plain_coresets import Uniform
 
 DEFAULT_SIZE = 5_000
 """Expected rows of a coreset that is not sized by memory."""

@@ -20,6 +20,8 @@ from sklearn.utils.metaestimators import available_if
 from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
+from batch2online.engine.builder import CoresetBuilder
+from batch2online.engine.stream import Stream
 from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
@@ -47,13 +49,9 @@ from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
 from batch2online.rows import Batch
 from batch2online.sketches.base import Coreset, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
-from batch2online.state import StreamState
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
-from batch2online.stream import Stream
 from batch2online.validation import check_targets
-from batch2online.warm_up import Free
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
@@ -183,8 +181,6 @@ class BatchToOnline(Labelled):
     (442, (2,), (10,))
     """
 
-    _problem = type(None)  # a file holds none: it is made by the parameters
-
     _first_encoding = Encoding()  # of an estimator that is about to see its first rows
 
     def __init__(
@@ -308,7 +304,7 @@ class BatchToOnline(Labelled):
         if self.random_state is not None:
             coreset.seed = sampling.seed_from(self.random_state)
         if self.first_id:
-            coreset.next_id = int(self.first_id)
+            coreset.first_id = int(self.first_id)
         coreset.keep_history = coreset.keep_history or bool(self.keep_history)
         if self.half_life not in (None, "auto"):
             coreset.decay = ForwardDecay.of(self.half_life)
@@ -441,12 +437,11 @@ class BatchToOnline(Labelled):
         return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
 
     def _restored_answerer(self, stored: Any) -> Any:
-        super()._restored_answerer(stored)
-        current = self._stream.current
         if isinstance(stored, FittedEstimator):
-            if current.has_model and stored.has_rows_of(current.model):
-                return current.model
-            current.problem.open(stored, None, may_fit=True)
+            stream = self._stream
+            if stream.has_model and stored.has_rows_of(stream.model):
+                return stream.model
+            stream.problem.open(stored, None, may_fit=True)
         return stored
 
     def _finish_fit(self, X: Any) -> None:
@@ -623,7 +618,7 @@ class BatchToOnline(Labelled):
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
         if isinstance(own, CoresetBuilder) and isinstance(others, CoresetBuilder):
-            return own._settings() == others._settings()
+            return own.settings() == others.settings()
         return own is others or (isinstance(own, Policy) and own == others) or is_same(own, others)
 
     def _can_be_stored(self, value: Any) -> bool:
@@ -659,15 +654,16 @@ class BatchToOnline(Labelled):
         )
 
     def _state(self) -> dict[str, Any]:
-        state = super()._state()
-        stream: Stream = state["stream"]
+        state, stream = super()._state(), self._stream.whole()
         problem = stream.problem
         state |= {"labels": sorted(problem.labels.items(), key=itemgetter(0))}
         if problem.encoding.schema is not None:
             encoding = problem.encoding.within(stream.held_rows())
             state |= {"schema": encoding.schema, "strings": encoding.strings}
-        state |= {"stream": stream.map(lambda each: replace(each, problem=None))}
         return state | {"params": {name: stored_parameter(value) for name, value in state["params"].items()}}
+
+    def _prepare_restoring(self, state: dict[str, Any]) -> None:
+        self._first_encoding = _stored_encoding(state)
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
@@ -676,11 +672,9 @@ class BatchToOnline(Labelled):
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator.stream
-            problem = estimator._new_problem(stream.sketch.settings)
-            labels, rows = estimator._checked_labels(state["labels"]), _checked_encoding(state)
-            stream = stream.append([], replace(problem, labels=labels, encoding=rows))
-            for each in stream.learner.states:
-                _check_scores(each)
+            for rows in stream.held_rows():
+                stream.problem.encoding.check(rows.points)
+            stream = stream.append([], replace(stream.problem, labels=estimator._checked_labels(state["labels"])))
             own = state["params"].get("estimator")
             is_own = "estimator" not in given or (not is_missing(own) and own == estimator._inner_settings())
             for model in models_in(stream):
@@ -742,26 +736,13 @@ class BatchToOnline(Labelled):
         return replace(super()._journalled_problem(batch, entry["labels"]), encoding=encoding)
 
 
-def _checked_encoding(state: dict[str, Any]) -> Encoding:
-    """Return the encoding of the rows of a file, which must all be decodable."""
-    schema, strings, stream = state.get("schema"), state.get("strings"), state["stream"]
+def _stored_encoding(state: dict[str, Any]) -> Encoding:
+    """Return the encoding of the rows of a file."""
+    schema, strings, (width, _) = state.get("schema"), state.get("strings"), state["stream"]["shape"]
     if schema is None:
         return Encoding()
     if not isinstance(schema, FrameSchema) or not isinstance(strings, StringTable):
         raise CheckpointError(f"schema: found a {type(schema).__name__} with a {type(strings).__name__}")
-    if len(schema.columns) != stream.width:
-        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {stream.width}")
-    encoding = Encoding(schema, strings)
-    for rows in stream.held_rows():
-        encoding.check(rows.points)
-    return encoding
-
-
-def _check_scores(state: StreamState) -> None:
-    """Raise :class:`CheckpointError` unless the losses of a state out of a file are those of its problem."""
-    known, expected = state.warm_up, state.problem.warm_up()
-    is_table = state.problem.encoding.schema is not None and isinstance(known, Free)
-    if not (known is None or known.same_settings(expected) or is_table):
-        raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
-    if state.record is not None:
-        state.record.validate_for(state.problem, state.shape)
+    if len(schema.columns) != width:
+        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {width}")
+    return Encoding(schema, strings)

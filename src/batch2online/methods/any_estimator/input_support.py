@@ -15,11 +15,11 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.frames.columns import CATEGORICAL, Column, ColumnType
 from batch2online.frames.encoding import EncodedRows, Encoding, container_of, first_missing, read, rectangular
 from batch2online.frames.schema import LISTS, FrameSchema
 from batch2online.sketches.base import Sketch
-from batch2online.stream import Stream
 
 _MAX_ERROR_LENGTH = 1_000
 """Characters of an error: a value or a name that it shows may be huge."""

@@ -10,14 +10,14 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.methods import scores
+from batch2online.methods.plain_coresets import Nothing
 from batch2online.rows import Rows, ones
 from batch2online.schema import above, at_least, at_most, finite, require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
-from batch2online.sketches.everything import Nothing
 from batch2online.theory.bounds import general_sensitivity
 
 Score = Callable[..., Any]

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.rows import Rows, ones
 from batch2online.schema import Count, Weight, above, require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import Coreset, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.pilot_scores import ScoreScaling
 

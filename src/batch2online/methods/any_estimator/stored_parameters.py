@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.homes import import_all
 from batch2online.methods.any_estimator.object_table import (
     SEQUENCES,
@@ -27,7 +28,6 @@ from batch2online.methods.any_estimator.object_table import (
 )
 from batch2online.refresh import Policy
 from batch2online.schema import classes
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage.tree import CheckpointError
 
 _KINDS = {*SEQUENCES, "mapping", "named", "slice", "unfitted", "value"}

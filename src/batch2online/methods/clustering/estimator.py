@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import at_hand
 from batch2online.methods.clustering.own_solver import FittedClusterer, solver_of
@@ -21,7 +22,6 @@ from batch2online.numerics.distances import nearest, nearest_squared, power, squ
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive, Policy
 from batch2online.schema import classes
-from batch2online.stream import Stream
 from batch2online.validation import LARGEST
 
 
@@ -116,8 +116,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     >>> model.regret_.ratio < 1.25
     True
     """
-
-    _problem = ClusteringProblem
 
     @property
     def baseline_metrics_(self) -> Metrics:

@@ -12,7 +12,6 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.decay import DecayedHistory
 from batch2online.history import History
 from batch2online.methods.clustering import solver
 from batch2online.methods.clustering.judge import Judge
@@ -305,7 +304,7 @@ def _labels(data: Snapshot, centers: FloatArray) -> IntArray:
     return _assignment(data, centers)[0] if known is None else known
 
 
-def _settled_on_all(history: History | DecayedHistory, centers: FloatArray, z: float) -> FloatArray:
+def _settled_on_all(history: History, centers: FloatArray, z: float) -> FloatArray:
     """Return centers after steps on all rows."""
     origin = np.median(centers, axis=0)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.history import History
 from batch2online.methods.clustering.race import STAGES, Race, coarse_words, first_of
 from batch2online.numerics.distances import membership, nearest, power, squared_distances
@@ -20,7 +21,6 @@ from batch2online.sampling import exponents, kept, probabilities, weights_of
 from batch2online.schema import Count, at_least, finite, one_of, shape, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics
 from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, SketchTotals
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.storage.disk_history import DiskHistory, scratch
 from batch2online.theory import bounds, sizes
@@ -506,15 +506,18 @@ class Clustering(CoresetBuilder):
         sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 
-    def _new_history(self, block: int, width: int, n_targets: int) -> History:
-        if self.history_place == "memory":
+    @property
+    def keeps_on_disk(self) -> bool:
+        return self.history_place not in ("memory", "coreset")
+
+    def new_history(self, block: int, width: int, n_targets: int) -> History:
+        if not self.keeps_on_disk:
             return History(block, width, n_targets)
         return DiskHistory(block, width, n_targets, scratch(self.history_place))
 
     @property
     def seeds(self) -> FloatArray:
         """The D^z seeds of the rows added, in the order in which they were drawn."""
-        self._check_started()
-        now = self._flushed()
-        seeds: FloatArray = now._sketch.seeds(now._weighted_history)
+        data = self._started().snapshot()
+        seeds: FloatArray = data.sketch.seeds(data.history)
         return seeds

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import LinearPlan, flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.losses import REGRESSION_LOSSES, PredictorLoss, predictor_loss
 from batch2online.numerics.threads import one_thread
-from batch2online.problem import Problem
 from batch2online.refresh import Adaptive, Geometric, Policy
-from batch2online.schema import check_value, require_equal
-from batch2online.stream import Stream
 from batch2online.validation import check_targets
 
 _ADAPTIVE = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=0.005)
@@ -136,8 +134,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     """
 
     _needs_targets = True
-
-    _problem = Problem  # which of two, _assembled checks
 
     def __init__(
         self,
@@ -281,9 +277,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         predictions = _predictions(engine, self._row_of(x)[None])[0]
         return float(predictions[0]) if engine.flat_targets else predictions
 
-    def _new_plan(self, state: Any) -> LinearPlan | None:
-        model = state.model
-        if type(model) is not LinearModel or len(model.intercepts) != 1 or not self._check_fitted().flat_targets:
+    def _new_plan(self, stream: Stream) -> LinearPlan | None:
+        model = stream.model
+        if type(model) is not LinearModel or len(model.intercepts) != 1 or not stream.flat_targets:
             return None
         return LinearPlan(model.coefficients[0].tolist(), float(model.intercepts[0]))
 
@@ -296,18 +292,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def error_(self) -> float:
         """Estimated share by which the model costs more than a fit on all rows seen at that time."""
         return float(getattr(self._check_fitted().current.model, "error", 0.0))
-
-    @classmethod
-    def _assembled(cls, state: dict[str, Any]) -> Self:
-        estimator = super()._assembled(state)
-        problem: Any = estimator.stream.problem
-        from batch2online.methods.linear_losses.problem import LinearLossProblem
-
-        expected = LeastSquares if estimator._is_plain else LinearLossProblem
-        check_value("problem", problem, expected)
-        if not estimator._is_plain:
-            require_equal("loss of the problem", problem.loss, estimator._predictor_loss())
-        return estimator
 
 
 def _predictions(engine: Stream, points: Any) -> FloatArray:

@@ -23,6 +23,7 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray, WordArray
+from batch2online.engine.builder import CoresetBuilder, check_statistics_fit
 from batch2online.methods.linear_losses.classes import Classes, outputs, parameters, positions, recoded, with_new
 from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion
 from batch2online.methods.linear_losses.grams import weighted_gram
@@ -34,7 +35,6 @@ from batch2online.sampling import kept, probabilities
 from batch2online.schema import Count, Weight, at_least, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import RowSource, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder, check_statistics_fit
 from batch2online.sketches.candidates import Candidates, copied
 from batch2online.theory import sizes
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.methods.low_rank.moments import RidgeMoments
 from batch2online.schema import at_least, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.summed import Summed
 from batch2online.theory.bounds import ridge_leverage_sensitivity, ridge_running_minimum_sensitivity
 

@@ -52,7 +52,7 @@ def verdict_of(path: str, settings: Settings) -> OrderVerdict:
             values = (targets if targets.dtype.kind == "f" else encoded(targets, {})[0])[:, None]
         monitor = monitor or OrderMonitor.new(points.shape[1], values.shape[1])
         ids = np.arange(monitor.rows, monitor.rows + len(points))
-        monitor = monitor.after(Rows(points, values, ones(len(ids)), ids), settings.seed)
+        monitor = monitor.observe(Rows(points, values, ones(len(ids)), ids), settings.seed).with_bets()
     if monitor is None:
         raise stream.no_rows_error()
     return monitor.verdict()

@@ -203,7 +203,7 @@ class Night:
 
 
 def _record_of(model: Any) -> Record | None:
-    record: Record | None = model.stream.view().current.record
+    record: Record | None = model.stream.view().current.observer(Record)
     return record
 
 
