@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import FloatArray, IntArray, Seed
 from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import at_hand
@@ -144,7 +144,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         keep_history: bool = False,
         columns: str | None = None,
         first_id: int = 0,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.z = z

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, Seed
 from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import LinearPlan, flattened
@@ -155,7 +155,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         keep_history: bool = False,
         columns: str | None = None,
         first_id: int = 0,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.loss = loss
         self.alpha = alpha
@@ -294,7 +294,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return float(getattr(self._check_fitted().current.model, "error", 0.0))
 
 
-def _predictions(engine: Stream, points: Any) -> FloatArray:
+def _predictions(engine: Stream, points: FloatArray) -> FloatArray:
     """Predictions (n, n_targets) of the current model."""
     model, problem = engine.model, engine.problem
     if not isinstance(problem, LeastSquares):

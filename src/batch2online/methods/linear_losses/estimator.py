@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, Seed
 from batch2online.engine.stream import Stream
 from batch2online.estimator import Trusted, check_plain
 from batch2online.input import LinearPlan, PreparedRows, RowReader
@@ -173,7 +173,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         keep_history: bool = False,
         columns: str | None = None,
         first_id: int = 0,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.alpha = alpha
         self.l1_ratio = l1_ratio

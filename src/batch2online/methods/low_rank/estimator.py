@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, Seed
 from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import at_hand
@@ -108,7 +108,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         keep_history: bool = False,
         columns: str | None = None,
         first_id: int = 0,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_components = n_components
         self.center = center
