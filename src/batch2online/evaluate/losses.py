@@ -119,7 +119,7 @@ class Predictions(Loss):
     the first model, a function is given the mean of the targets before a row, for labels the most frequent one.
     """
 
-    function: Callable[[Any, Any], Any] | table.Loss
+    function: Callable[[Any, Any], Any] | table.PredictionLoss
     best: object = field(default=None, compare=False, repr=False)
 
     def answer(self, learner: Adapter, X: FloatArray) -> Answer:
@@ -128,12 +128,12 @@ class Predictions(Loss):
     def losses(self, answer: Answer, X: FloatArray, y: FloatArray | None) -> FloatArray:
         if y is None:
             raise ValueError("A loss of predictions needs targets: pass y.")
-        if isinstance(self.function, table.Loss):
+        if isinstance(self.function, table.PredictionLoss):
             return self.function.of_prediction(answer, y)[0]
         return np.asarray(self.function(y, answer), dtype=np.float64)
 
     def before_model(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        if isinstance(self.function, table.Loss):
+        if isinstance(self.function, table.PredictionLoss):
             return _scored_by(self.function.warm_up(), X, y)
         losses = self.losses(_predicted_so_far(np.asarray(y)), X, y)
         losses[:1] = 0.0
@@ -175,7 +175,7 @@ def _predicted_so_far(y: NDArray[Any]) -> NDArray[Any]:
 class Squared(Predictions):
     """Regression: squared error, summed over targets. Hindsight: least squares with an intercept."""
 
-    function: table.Loss = field(default=table.LOSSES["squared"], repr=False)
+    function: table.PredictionLoss = field(default=table.LOSSES["squared"], repr=False)
     best: object = field(default_factory=LinearRegression, compare=False, repr=False)
 
 
@@ -183,7 +183,7 @@ class Squared(Predictions):
 class Absolute(Squared):
     """Regression: the root of the squared error of a row. Hindsight: still the least-squares model."""
 
-    function: table.Loss = field(default=table.LOSSES["absolute"], repr=False)
+    function: table.PredictionLoss = field(default=table.LOSSES["absolute"], repr=False)
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class LogarithmicLoss(Predictions):
     Hindsight: ``LogisticRegression`` on all rows.
     """
 
-    function: table.Loss = field(default=table.LOSSES["log"], repr=False)
+    function: table.PredictionLoss = field(default=table.LOSSES["log"], repr=False)
     best: object = field(default_factory=lambda: LogisticRegression(max_iter=1000), compare=False, repr=False)
 
     def answer(self, learner: Adapter, X: FloatArray) -> tuple[FloatArray, FloatArray]:
