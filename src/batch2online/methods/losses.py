@@ -2,9 +2,11 @@ r"""One table of losses: what the prediction of a row costs, and what predicts b
 
 A :class:`PredictionLoss` is of predictions, whatever made them: wrapped estimators and evaluations read it, and so do
 warm-up and baseline. A :class:`PredictorLoss` is a loss :math:`l(\eta, y)` of a linear predictor
-:math:`\eta = x \cdot \theta`. It has a link and derivatives. Arrays of predictors are (n, K), K = 1 except for more than
-two classes. Targets are (n,) numbers, or the positions of classes. Some losses have a *scale* of residuals, which is
-part of the model: a number, or one per row where rows were expanded under different models.
+:math:`\eta = x \cdot \theta`, with a link and derivatives.
+
+Arrays of predictors are (n, K), K = 1 except for more than two classes. Targets are (n,) numbers, or the positions of
+classes. Some losses have a *scale* of residuals, which is part of the model: a number, or one per row where rows were
+expanded under different models.
 """
 
 from __future__ import annotations
