@@ -164,9 +164,7 @@ def test_the_sketch_of_consistent_clustering_holds_every_row_once():
     assert {tuple(f) for f in model.facilities_} <= {tuple(row) for row in rows}
 
 
-@pytest.mark.parametrize(
-    "model", [baselines.Consistent(4), baselines.WeightedSolutions(4), baselines.LowSensitivity(4)], ids=repr
-)
+@pytest.mark.parametrize("kind", [baselines.Consistent, baselines.WeightedSolutions, baselines.LowSensitivity])
 @pytest.mark.slow
 def test_clear_clusters_are_found(kind):
     (run,) = evaluate.prequential({"m": kind(4)}, blobs(4_000), loss="clustering", seeds=1, chunk=20, warmup=400)
