@@ -294,8 +294,8 @@ def test_rows_that_come_after_zeros_are_kept(zeros):
     ("settings", "message"),
     [
         ({"n_components": 9}, "n_components=9"),
-        ({"n_components": 0}, "n_components=0"),
-        ({"n_components": 2.7}, "n_components=2.7"),
+        ({"n_components": 0}, "n_components must be a positive integer, got 0"),
+        ({"n_components": 2.7}, "n_components must be a positive integer, got 2.7"),
         ({"solve": "fast"}, "solve"),
         ({"basis": "any"}, "basis"),
     ],

@@ -110,7 +110,7 @@ def _residuals_chart(rows: PredictedRows, of_means: bool) -> Chart:
 
 def _means_chart(rows: PredictedRows, target: str) -> Chart:
     predicted, actual = (means.tolist() for means in binned_means(*rows))
-    series = [Series("mean target", predicted, actual, "both"), diagonal(min(predicted), max(predicted))]
+    series = [Series("mean target", predicted, actual, "both"), diagonal(predicted)]
     x, y = Axis.of("mean prediction", predicted), Axis.of("mean target", [*predicted, *actual])
     note = f"Mean {target} against the mean prediction in ten bins; on the diagonal they agree."
     return Chart("Mean targets against mean predictions, in ten bins", x, y, series, note, height=300)
