@@ -48,7 +48,7 @@ class Setting:
     is_required : bool
         Whether it must be given there.
     largest_sent : int
-        Largest number that a request may send where there is no bound.
+        Largest integer that a request may send where there is no bound.
     needs : (str, object), optional
         Another setting, and the value that it must have for this one to matter; None is any value that was given.
     name, kind, default
@@ -109,15 +109,15 @@ class Setting:
             return [words.get(origin, "a value")]
         number = "an integer" if part is int else "a finite number"
         if None not in (self.gt, self.lt):
-            return [f"between {self.gt:g} and {self.lt:g} (exclusive)"]
+            return [f"between {_shown(self.gt)} and {_shown(self.lt)} (exclusive)"]
         if None not in (self.ge, self.le):
-            return [f"between {self.ge:g} and {self.le:g}"]
+            return [f"{'an integer ' * (part is int)}between {_shown(self.ge)} and {_shown(self.le)}"]
         if part is int and self.bounds == {"ge": 1}:
             return ["a positive integer"]
         if self.bounds == {"ge": 0}:
             return [f"{number} that is not negative"]
         limits = {"of at least": self.ge, "above": self.gt, "up to": self.le, "below": self.lt}
-        said = [f"{word} {bound:g}" for word, bound in limits.items() if bound is not None]
+        said = [f"{word} {_shown(bound)}" for word, bound in limits.items() if bound is not None]
         return [f"{number} {' and '.join(said)}".strip()]
 
     def allows(self, value: Any) -> bool:
@@ -164,7 +164,11 @@ class Setting:
 
     def written_words(self, parts: tuple[Any, ...]) -> str:
         """Describe values of these of the types that can be written."""
-        return self._listed(parts, [])
+        return self.values if self.values and self.written is None and not self.is_path else self._listed(parts, [])
+
+
+def _shown(bound: Any) -> str:
+    return f"{bound:,.0f}" if abs(bound) >= 10**6 else f"{bound:g}"
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:

@@ -188,3 +188,9 @@ def test_every_option_is_in_the_table():
         if kind is OnlineClustering:  # refused: shards keep no rows
             known.add("keep_history")
         assert set(made(kind, NEEDED.get(kind, {})).get_params(deep=False)) == known, kind
+
+
+def test_a_single_partition_is_fitted_to_all_of_its_rows():
+    model = made(OnlineClassifier, {"refresh": Geometric(2.0)})
+    expected = made(OnlineClassifier, {"refresh": Geometric(2.0)}).fit(X, LABELS)
+    assert same(cluster.fit(model, [dask.delayed(X)], [dask.delayed(LABELS)]), expected)

@@ -265,6 +265,7 @@ def derived(printed, n):
     for event in changes if isinstance(changes, list) else ():
         out += [event["at"] * event["churn"]] if event.get("churn") is not None else []
         out += [1 - event["trial"][2] / event["trial"][1]] if event.get("trial") else []
+        out += [math.degrees(event["angle"])] if event.get("angle") is not None else []
     out += [printed["coreset_size"] / n] if "coreset_size" in printed else []
     out += [printed["loss"] / each for each in printed.get("optimum_interval", ()) if each]
     return out + [1 - metrics[name] / each for name, each in printed.get("baseline_metrics", {}).items() if each]

@@ -76,7 +76,6 @@ class Report:
         if kind == "subspace":
             ratios = np.sort(expected.attributes(self.found)["explained_variance_ratio_"])[::-1]
             yield [ratios, ratios.cumsum(), dominance(np.average(self.X**2, axis=0, weights=self.w))]
-            yield [event["angle"].value * 180 / np.pi for event in self.events]
         if kind == "clusters":
             yield (parameters["cluster_centers_"] - self.mean) / np.where(self.spread > 0, self.spread, 1)
             yield dominance(self.spread**2)

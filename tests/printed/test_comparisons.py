@@ -1,32 +1,21 @@
-"""The numbers of ``evaluate.prequential`` and of ``batch2online compare``, recomputed from the rows."""
+"""The numbers of ``batch2online compare``: those of ``evaluate.prequential``, which tests/evaluate recomputes."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.cluster import MiniBatchKMeans
-from sklearn.decomposition import IncrementalPCA
-from sklearn.linear_model import SGDRegressor
 
-from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, evaluate
-from printed import comparisons, recompute
+from batch2online import evaluate
+from printed import recompute
 from printed.commands import run
 from printed.net import Between, complaints, differ
 from printed.replays import CASES
 
-SPEED = Between(1, 1e9)
 OURS = "batch2online"
-LEARNERS = {
-    "squared": {"ours": OnlineRegression, "theirs": SGDRegressor},
-    "absolute": {"ours": OnlineRegression, "theirs": SGDRegressor},
-    "clusters": {"ours": partial(OnlineClustering, 3), "theirs": partial(MiniBatchKMeans, 3, n_init=1)},
-    "subspace": {"ours": partial(OnlineLowRank, 2), "theirs": lambda random_state: IncrementalPCA(2)},
-}  # fmt: skip
 NAMES = {"clusters": "clustering", "subspace": "lowrank"}
 
 
@@ -39,60 +28,6 @@ def rows_of(kind, seed):
     if kind == "classes":
         return X, recompute.codes(rows["two"])[0].astype(float)
     return X, ((rows["y"] - rows["y"].mean()) / rows["y"].std(ddof=0)).to_numpy() if drop else None
-
-
-@pytest.mark.parametrize("kind", ["squared", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*LEARNERS][1:])])
-@pytest.mark.parametrize(("chunk", "warmup"), [(7, 0), (10, 25)])
-def test_every_number_of_an_evaluation_is_recomputed(kind, chunk, warmup):
-    X, y = rows_of(kind, 3)
-    models = {name: make(random_state=0) for name, make in LEARNERS[kind].items()}
-    result = evaluate.prequential(models, X, y, loss=NAMES.get(kind, kind), seeds=(0, 4), chunk=chunk, warmup=warmup)
-    out, best = [], comparisons.hindsight(kind, X, y, 3 if kind == "clusters" else 2)
-    for record, points in zip(result.rows, result.curves, strict=True):
-        order = np.random.default_rng(record.seed).permutation(len(X))
-        learner = LEARNERS[kind][record.model](random_state=record.seed)
-        rule, at = comparisons.run(kind, learner, X, y, best, order, chunk, warmup)
-        ratio = {"ratio": record.loss / record.optimum, "regret": record.loss - record.optimum}
-        out += complaints(dict(record), rule | ratio | {"seed": record.seed, "rows_per_second": SPEED})
-        expect = comparisons.curve(vars(points), at, chunk, warmup, len(X))
-        out += complaints(vars(points), expect | {"seed": record.seed})
-    for line in result.summary():
-        own = [dict(each) for each in result.rows if each.model == line["model"]]
-        means = {
-            name: np.mean([each[name] for each in own])
-            for name in own[0]
-            if name not in ("model", "seed", "peak_memory")
-        }
-        out += complaints(line, means | {"seeds": 2, "ratio_std": np.std([each["ratio"] for each in own])})
-    assert not out
-
-
-class Slow:
-    """A learner of the mean that sleeps while it learns, and less while it predicts."""
-
-    def __init__(self, seconds=0.004):
-        self.seconds = seconds
-
-    def partial_fit(self, X, y):
-        """Sleep; remember a mean."""
-        time.sleep(self.seconds)
-        self.mean_ = np.mean(y)
-
-    def predict(self, X):
-        """Sleep; predict the mean."""
-        time.sleep(self.seconds / 4)
-        return np.full(len(X), self.mean_)
-
-
-def test_rows_a_second_are_those_of_the_learner_alone():
-    X, y = rows_of("squared", 3)
-    started = time.perf_counter()
-    result = evaluate.prequential({"slow": Slow(), "fast": Slow(0.0)}, X, y, loss="squared", seeds=1, chunk=10)
-    elapsed = time.perf_counter() - started
-    slow, fast = (record.rows_per_second for record in result.rows)
-    chunks = -(-len(X) // 10)
-    assert len(X) / elapsed <= slow <= len(X) / (0.0039 * chunks + 0.0009 * (chunks - 1))
-    assert len(X) / fast <= elapsed - len(X) / slow
 
 
 def lines(text):

@@ -106,22 +106,6 @@ def test_without_the_coupling_the_bound_is_convicted(name):
     assert not is_below(count, 100, BOUNDS[name](1200, SIZE / SCORES[name][2]))
 
 
-@pytest.mark.slow
-def test_the_construction_changes_as_the_formula_says():
-    """The same, by forgetting a row of a real construction."""
-    count = 0
-    for seed in range(300):
-        rng = np.random.default_rng(seed)
-        rows, i = rng.normal(size=(300, COLUMNS)) * [4.0, 2.0, 1.0, 1.0], int(rng.integers(300))
-        settings = {"coreset_size": SIZE, "epsilon": EPSILON, "random_state": seed, "keep_history": True}
-        construction = coresets.Leverage(**settings).add(rows)
-        before = construction.coreset()
-        differs = construction.forget([i]).coreset() != before
-        assert differs == is_changed("leverage", 300, seed)
-        count += differs
-    assert is_below(count, 300, BOUNDS["leverage"](300, SIZE / COLUMNS))
-
-
 # -- regret and inconsistency --------------------------------------------------------------------------------
 
 
@@ -235,35 +219,3 @@ def test_an_algorithm_that_changes_at_a_constant_rate_is_convicted():
     counts = changes_by_doubling(OnChange(), every_tenth, coresets.Everything, seeds=1)
     assert counts.tolist() == [25, 50, 101]
     assert not are_logarithmic(counts)
-
-
-# -- Lemma 4.2 ------------------------------------------------------------------------------------------------
-
-DELETIONS = 500
-MARGIN = 2 * np.sqrt(np.log(2 / FALSE_ALARM) / (2 * DELETIONS))
-"""How far the mean of so many independent numbers in [-1, 1] may be from its expectation (Hoeffding)."""
-
-
-def cost_of_leaving_out(kind, fit, loss, n=500):
-    """Loss of a random row under the model without it, less that under the model with it: one deletion a seed."""
-    differences = []
-    for seed in range(DELETIONS):
-        rng = np.random.default_rng(seed)
-        X, i = rng.uniform(size=(n, 1)), int(rng.integers(n))
-        construction = kind(coreset_size=SIZE, epsilon=EPSILON, random_state=seed, keep_history=True).add(X)
-        with_it, without = construction.coreset(), construction.forget([i]).coreset()
-        differences.append(loss(fit(without), X[i]) - loss(fit(with_it), X[i]))
-    return float(np.mean(differences))
-
-
-@pytest.mark.full
-def test_lemma_4_2_leaving_one_out_costs_no_more_than_the_sensitivity():
-    bound = theory.leverage_sensitivity(500, SIZE, 1, EPSILON)
-    fit = lambda c: mean(c.points, c.weights)  # noqa: E731
-    squared_loss = lambda theta, x: float(np.square(theta - x).sum())  # noqa: E731
-    assert abs(cost_of_leaving_out(coresets.Uniform, fit, squared_loss)) <= bound + MARGIN < 0.5
-    memory = lambda c: set(c.points[:, 0].tolist())  # noqa: E731
-    unknown = lambda known, x: float(x[0] not in known)  # noqa: E731
-    assert abs(cost_of_leaving_out(coresets.Uniform, memory, unknown)) <= bound + MARGIN
-    # planted: the same memory of every row, which has no low sensitivity
-    assert cost_of_leaving_out(coresets.Everything, memory, unknown) > bound + MARGIN

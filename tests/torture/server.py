@@ -21,7 +21,40 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Server:
+PATIENCE = 30.0
+"""Seconds within which every request must be answered; milliseconds are usual."""
+
+
+class Answering:
+    """A service at a port of this machine."""
+
+    port: int
+    headers: dict[str, str] = JSON
+
+    def is_live(self) -> bool:
+        try:
+            return self.ask("GET", "/v2/health/live")[0] == 200
+        except OSError:
+            return False
+
+    def ask(
+        self, method: str, path: str, body: Any = None, seconds: float = PATIENCE, **headers: str
+    ) -> tuple[int, Any]:
+        """Send one request; return the status and the content of the response."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
+        try:
+            content = body if body is None or isinstance(body, bytes) else json.dumps(body)
+            connection.request(method, path, content, self.headers | headers)
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ConnectionError(repr(error)) from error
+        finally:
+            connection.close()
+        return response.status, json.loads(text) if text[:1] in b"[{" and text else text
+
+
+class Server(Answering):
     """``batch2online serve`` of a folder; with ``sources``, those of its models."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
@@ -40,12 +73,6 @@ class Server:
             assert time.monotonic() < end, "the service does not answer"
             time.sleep(0.02)
 
-    def is_live(self) -> bool:
-        try:
-            return self.ask("GET", "/v2/health/live")[0] == 200
-        except OSError:
-            return False
-
     def kill(self) -> None:
         self.process.kill()
         self.process.join()
@@ -55,20 +82,6 @@ class Server:
         self.process.terminate()
         self.process.join(seconds)
         assert not self.process.is_alive(), f"SIGTERM took more than {seconds} s"
-
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Send one request; return the status and the body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            content = None if body is None else json.dumps(body)
-            connection.request(method, path, content, JSON | headers)
-            response = connection.getresponse()
-            text = response.read()
-            return response.status, json.loads(text) if text[:1] in b"[{" else text
-        except http.client.HTTPException as error:
-            raise ConnectionError(str(error)) from error
-        finally:
-            connection.close()
 
     def memory(self) -> int:
         """Return the bytes of memory in use."""

@@ -19,10 +19,8 @@ from typing import Any
 
 from processes import COMMAND, Started
 from torture.cases import scratch
-from torture.server import free_port
+from torture.server import PATIENCE, Answering, free_port
 
-PATIENCE = 30.0
-"""Seconds within which every request must be answered; milliseconds are usual."""
 READ, WRITE = "r" * 20, "w" * 20
 """Tokens for reading and for writing."""
 
@@ -31,7 +29,7 @@ class ServiceError(Exception):
     """A service that does not start."""
 
 
-class Service:
+class Service(Answering):
     """``batch2online serve`` of a folder in a process of its own, which executes the program ``first`` before it."""
 
     def __init__(self, folder: Path, *options: str, guarded: bool = False, first: str = "") -> None:
@@ -50,28 +48,6 @@ class Service:
                 with self.log:
                     raise ServiceError(f"the service does not answer: {self.logged()}")
             time.sleep(0.02)
-
-    def is_live(self) -> bool:
-        try:
-            return self.ask("GET", "/v2/health/live")[0] == 200
-        except OSError:
-            return False
-
-    def ask(
-        self, method: str, path: str, body: Any = None, seconds: float = PATIENCE, **headers: str
-    ) -> tuple[int, Any]:
-        """Send one request; return the status and the content of the response."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
-        try:
-            content = body if body is None or isinstance(body, bytes) else json.dumps(body)
-            connection.request(method, path, content, self.headers | headers)
-            response = connection.getresponse()
-            text = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise ConnectionError(f"{error!r}; the process has status {self.process.poll()}") from error
-        finally:
-            connection.close()
-        return response.status, json.loads(text) if text[:1] in b"[{" and text else text
 
     def send(self, content: bytes, is_complete: bool = True) -> int | str:
         """Send bytes on a connection of their own; return the status of the response, or why there is none."""

@@ -124,7 +124,7 @@ def test_labels_may_come_late(learned):
         (REGRESSION | {"history": "memory"}, "task regression has no history"),
         (REGRESSION | {"estimator": "/tmp/model.py"}, "dotted name of a class of sklearn"),
         (REGRESSION | {"estimator": "os.system"}, "dotted name of a class of sklearn"),
-        ({"task": "clustering", "k": "five"}, "k must be a positive integer, got 'five'"),
+        ({"task": "clustering", "k": "five"}, "k must be an integer between 1 and 1000, got 'five'"),
         (REGRESSION | {"epsilon": 2}, 'epsilon must be between 0 and 1 (exclusive) or "auto", got 2'),
         (REGRESSION | {"refresh": "lazy:1.2"}, "refresh 'lazy:1.2' is unknown"),
         (REGRESSION | {"columns": "a"}, "list of strings"),

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
@@ -22,10 +22,6 @@ from rich.text import Text
 
 from batch2online.app.report.formatting import visible
 from batch2online.headline import HUGE, count_of
-
-if TYPE_CHECKING:
-    from batch2online.app.cli.run.cluster import ClusterRun
-    from batch2online.app.cli.run.loop import LearningLoop
 
 _RECENT = 5.0
 _PER_SECOND = 8
@@ -173,17 +169,33 @@ class ProgressLine:
 
     def __init__(self, name: str, quiet: bool = False) -> None:
         self._name, self._is_quiet = name, quiet
-        self._learner: LearningLoop | ClusterRun | None = None
+        self._rows: int | None = None
+        self._about: list[Text] = []
         self._started = time.monotonic()
         self._counts: deque[tuple[float, int]] = deque()
         self.fraction: float | None = None
         self.live: Live | None = None
 
-    def __call__(self, learner: LearningLoop | ClusterRun, fraction: float | None = None) -> None:
-        """Update the line; ``fraction`` is the part of the input that has been learned, if that is known."""
-        is_first, self._learner, self.fraction = self._learner is None, learner, fraction
+    def __call__(
+        self, rows: int, fraction: float | None = None, point: dict[str, Any] | None = None, is_behind: bool = False
+    ) -> None:
+        """Update the line.
+
+        Parameters
+        ----------
+        rows : int
+            Rows that were read.
+        fraction : float, optional
+            Part of the input that has been learned, if that is known.
+        point : dict, optional
+            The last point of the learning curve.
+        is_behind : bool
+            Whether the rows are those that an earlier run has learned.
+        """
+        is_first, self._rows, self.fraction = self._rows is None, rows, fraction
+        self._about = [Text("reading rows learned before", style="dim")] if is_behind else _losses(point)
         now = time.monotonic()
-        self._counts.append((now, learner.rows))
+        self._counts.append((now, rows))
         while len(self._counts) > 2 and self._counts[1][0] < now - _RECENT:
             self._counts.popleft()
         if is_first and self.live is not None:
@@ -220,29 +232,26 @@ class ProgressLine:
         return line
 
     def _cells(self) -> Iterator[Any]:
-        learner, fraction = self._learner, self.fraction
+        rows, fraction = self._rows, self.fraction
         spent = time.monotonic() - self._started
-        if learner is None:
+        if rows is None:
             yield Text(f"waiting for rows, {spent:.0f} s", style="dim")
         else:
-            yield Text(f"{learner.rows:,} rows", style="bold")
+            yield Text(f"{rows:,} rows", style="bold")
             yield Text(f"{self.recent_rate():,.0f}/s", style="dim")
             if fraction:
                 yield ProgressBar(total=1.0, completed=min(1.0, fraction), width=_BAR)
                 yield Text(f"{fraction:.0%}, {_duration(spent * (1 / fraction - 1))} left", style="dim")
-            yield from _losses(learner)
+            yield from self._about
         yield printable(self._name, style="dim")
 
 
-def _losses(learner: LearningLoop | ClusterRun) -> Iterator[Text]:
-    last = learner.recorder.last
-    if learner.rows < learner.resumed_at:
-        yield Text("reading rows learned before", style="dim")
-    elif last is not None:
-        weighted = f", half-life {last['half_life']:,}" if last.get("half_life") else ""
-        ratio = f"{last['ratio']:.4f} x optimum" if last["ratio"] <= HUGE else "exact fit in hindsight"
-        yield Text(f"{ratio}{weighted}", style="cyan")
-        yield Text(count_of(last["changes"], "change"))
+def _losses(point: dict[str, Any] | None) -> list[Text]:
+    if point is None:
+        return []
+    weighted = f", half-life {point['half_life']:,}" if point.get("half_life") else ""
+    ratio = f"{point['ratio']:.4f} x optimum" if point["ratio"] <= HUGE else "exact fit in hindsight"
+    return [Text(f"{ratio}{weighted}", style="cyan"), Text(count_of(point["changes"], "change"))]
 
 
 def _duration(seconds: float) -> str:

@@ -72,7 +72,7 @@ def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa
         raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
     try:
         table = _READERS[kind](body, max_values)
-        n_names = len(set(table.column_names))  # names in CSV may be no UTF-8
+        n_names = len(set(table.column_names))  # fails where names in CSV are not UTF-8
     except (msgspec.MsgspecError, pa.ArrowException, ValueError, OSError, ArithmeticError, RecursionError) as error:
         raise RequestError(422, f"The body is not a table in {kind}: {error}") from error
     if not table.num_rows:

@@ -77,13 +77,13 @@ Version = Annotated[str, Meta(max_length=20, description="Number of the current 
 _MODEL = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
 
 
-@route("GET", "/v2", access="read", is_described=False)
+@route("GET", "/v2", access="read")
 async def server() -> dict[str, Any]:
     """Describe the server."""
     return {"name": "batch2online", "version": __version__, "extensions": ["binary_tensor_data"]}
 
 
-@route("GET", "/v2/health/live", "/v2/health/ready", access="open", is_described=False)
+@route("GET", "/v2/health/live", "/v2/health/ready", access="open")
 async def health() -> dict[str, bool]:
     """Say that the server is live and ready."""
     return {"live": True, "ready": True}
@@ -94,7 +94,7 @@ def _check_version(model: ServedModel, version: str | None) -> None:
         raise RequestError(404, f"{model.name} has version {model.version} now; earlier ones are not kept.")
 
 
-@route("GET", *(f"{path}/ready" for path in _MODEL), access="read", is_described=False)
+@route("GET", *(f"{path}/ready" for path in _MODEL), access="read")
 async def ready(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
     """Say whether a model can predict."""
     _check_version(model, version)
@@ -103,7 +103,7 @@ async def ready(model: ServedModel, version: Version | None = None) -> dict[str,
     return {"name": model.name, "ready": True}
 
 
-@route("GET", *_MODEL, access="read", is_described=False)
+@route("GET", *_MODEL, access="read")
 async def metadata(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
     """Describe the tensors of a model."""
     _check_version(model, version)

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -128,9 +129,9 @@ def charts(history: Sequence[Sample]) -> dict[str, str]:
 
 
 def _shown_parameters(estimator: Any) -> list[dict[str, Any]]:
-    """Return coefficients, or the sizes of clusters, that the page draws as bars."""
-    coef = getattr(estimator, "coef_", None)
-    if coef is not None and getattr(coef, "ndim", 2) == 1:
-        names = estimator._feature_names() or range(len(coef))
-        return [{"name": str(name), "value": finite(value)} for name, value in zip(names[:30], coef, strict=False)]
-    return []
+    """Return the coefficients that the page draws as bars, if the model has one for each column."""
+    coef = np.asarray(getattr(estimator, "coef_", 0.0))
+    if coef.ndim != 1:
+        return []
+    names = estimator._feature_names() or range(len(coef))
+    return [{"name": str(name), "value": finite(value)} for name, value in zip(names[:30], coef, strict=False)]

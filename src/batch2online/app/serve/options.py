@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal, NewType
@@ -34,11 +35,17 @@ def _kinds(each: Setting) -> tuple[Any, ...]:
     return tuple(part for part in each.written_parts if part is not str or not each.is_path)
 
 
+def _sent(each: Setting) -> Setting:
+    """Return a setting with an upper bound of its integers."""
+    is_bounded = int not in each.written_parts or each.bounds.keys() & {"le", "lt"}
+    return each if is_bounded else replace(each, le=each.largest_sent)
+
+
 def _field(*declared: Setting) -> Any:
     """Return the type of an option, as the tasks that have it declare it."""
     found: dict[Any, None] = {}
-    for each in declared:
-        bounds: Any = each.bounds if each.bounds.keys() & {"le", "lt"} else each.bounds | {"le": each.largest_sent}
+    for each in map(_sent, declared):
+        bounds: Any = each.bounds
         for kind in _kinds(each):
             found[Annotated[kind, Meta(**bounds)] if kind in (int, float) else kind] = None
     return Annotated[reduce(or_, found) | None, Meta(description=declared[0].brief)]
@@ -98,7 +105,7 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
             if each is not None or name in _OWN:
                 msgspec.convert(value, _OWN[name] if each is None else _field(each))
         except msgspec.ValidationError as error:
-            expected = "a list of strings" if each is None else each.written_words(_kinds(each))
+            expected = "a list of strings" if each is None else _sent(each).written_words(_kinds(each))
             expected = "a string" if name in ("target", "estimator") else expected
             raise RequestError(422, f"{name} must be {expected}, got {value!r}.") from error
     return {name: value for name, value in settings.items() if value is not None}

@@ -103,8 +103,6 @@ class Route:
         A parameter of the query with which a route that reads changes the model.
     statuses : tuple of int
         Status of a result; further ones if the function returns a response.
-    is_described : bool
-        Whether OpenAPI describes the first path, if the result is JSON; the others mean the same.
     """
 
     method: str
@@ -113,7 +111,6 @@ class Route:
     function: Callable[..., Any]
     writes_with: str = ""
     statuses: tuple[int, ...] = (200,)
-    is_described: bool = True
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -252,7 +249,7 @@ def secured(response: Response) -> Response:
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """Answer a request that failed, which the live page shows; what a fault of the service is, its log says alone."""
+    """Answer a request that failed; the live page shows errors of a model, and the log alone those of the service."""
     match error:
         case RequestError():
             problem = error
@@ -278,11 +275,9 @@ ERRORS = (RequestError, StoreError, HTTPException, Exception)
 
 @cache
 def openapi() -> dict[str, Any]:
-    """Return the description of the routes that answer JSON, in OpenAPI 3.1."""
+    """Return the description of the routes that answer JSON in OpenAPI 3.1, each at its first path."""
     described = {
-        each: [every for every in each.parameters if every.where != "shared"]
-        for each in ROUTES
-        if each.is_described and each.result
+        each: [every for every in each.parameters if every.where != "shared"] for each in ROUTES if each.result
     }
     kinds = [
         ProblemBody,

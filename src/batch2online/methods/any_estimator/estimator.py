@@ -358,7 +358,7 @@ class BatchToOnline(Labelled, WrappedSettings):
             stream = self._stream
             if stream.has_model and stored.has_rows_of(stream.model):
                 return stream.model
-            stream.problem.open(stored, None, may_fit=True)
+            stream.problem.open(stored, None, refit=True)
         return stored
 
     def _finish_fit(self, X: Any) -> None:
@@ -409,7 +409,7 @@ class BatchToOnline(Labelled, WrappedSettings):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset.
 
         That model is the current one or one fitted now. The cost of a flexible one (trees, boosters, kernels,
-        neighbours, fewer than 10 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
+        neighbours, few rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
         under a model of the other half.
         """
         stream = self._check_fitted().view()

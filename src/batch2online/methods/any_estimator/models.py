@@ -56,10 +56,10 @@ def _parts_of(model: Model) -> FloatArray | None:
     return next((getattr(model, name) for name in names if hasattr(model, name)), None)
 
 
-def n_parameters(model: Model) -> int | None:
-    """Return the parameters of one output of a linear model, or of the centers or components of a model, if known."""
+def n_values(model: Model) -> int | None:
+    """Return the number of values of the centers or components of a model; None for other models."""
     parts = _parts_of(final_step(model))
-    return n_coefficients(model) or (None if parts is None else int(np.size(parts)))
+    return None if parts is None else int(np.size(parts))
 
 
 def degrees_of(model: Model) -> float | None:

@@ -20,14 +20,7 @@ from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
 from batch2online.methods.any_estimator.model_checks import UnusableError
-from batch2online.methods.any_estimator.models import (
-    Estimator,
-    InputRows,
-    Model,
-    degrees_of,
-    n_coefficients,
-    n_parameters,
-)
+from batch2online.methods.any_estimator.models import Estimator, InputRows, Model, degrees_of, n_coefficients, n_values
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
 from batch2online.methods.any_estimator.object_table import is_public
 from batch2online.methods.any_estimator.row_losses import RowLoss, losses_of
@@ -47,8 +40,9 @@ from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.storage.tree import CheckpointError
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
-_ROWS_PER_PARAMETER = 10
-"""A model of fewer rows for each of its parameters is flexible."""
+_ROWS_PER_SLOPE, _ROWS_PER_VALUE = 50, 10
+"""A linear model of fewer rows for each coefficient is flexible, and so are centers and components of fewer rows for
+each value: those of half of a small coreset cost far too much on the other half."""
 
 _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
 """Rows that a linear model is fitted to, and rows for each coefficient: its loss is within 1 / 500 of the least."""
@@ -281,25 +275,25 @@ class EstimatorProblem(Problem):
         model = fitted(self.estimator, points, flat, weights, self.seed)
         return FittedEstimator(model, rows).renumbered(order)
 
-    def open(self, fitted: FittedEstimator, trusted: Trusted, may_fit: bool, is_own: bool = True) -> None:
-        """Make the model of the data that a file holds of it, once; fit it again if that is allowed.
+    def open(self, stored: FittedEstimator, trusted: Trusted, refit: bool, is_own: bool = True) -> None:
+        """Make the model of the data that a file holds of it, once; where there is none, fit it again if ``refit``.
 
         ``is_own`` is whether the file holds this estimator, and not one in whose place the caller gives another.
         """
         try:
             if not is_own:
                 raise UnusableError("it is a model of another estimator.")
-            model = model_of(fitted.model, trusted)
-            self._check_model(model, fitted.rows.points.shape[1])
+            model = model_of(stored.model, trusted)
+            self._check_model(model, stored.rows.points.shape[1])
         except UnusableError as error:
-            if not may_fit:
+            if not refit:
                 raise CheckpointError(
                     f"there is no fitted {type(self.estimator).__name__} to load: {error} Loading fits nothing by "
                     "itself: load(path, refit=True) fits it again on the rows of the file, and "
                     "BatchToOnline.restore(path, estimator=...) fits one of your own."
                 ) from error
-            model = self.fit_on(fitted.rows, fitted.order).model
-        vars(fitted)["model"] = model
+            model = self.fit_on(stored.rows, stored.order).model
+        vars(stored)["model"] = model
 
     def _check_model(self, model: Model, width: int) -> None:
         """Raise :class:`UnusableError` unless a model can be one of the estimator, of so many columns."""
@@ -406,9 +400,10 @@ class EstimatorProblem(Problem):
 
         A function is fitted and measured on the same rows, as its optimum is defined.
         """
-        known = n_parameters(model.model)
         is_estimator = hasattr(self.estimator, "fit") and n_rows >= 2 * self.start
-        return is_estimator and (known is None or n_rows < _ROWS_PER_PARAMETER * known)
+        slopes, values = n_coefficients(model.model), n_values(model.model)
+        least = _ROWS_PER_SLOPE * slopes if slopes else _ROWS_PER_VALUE * values if values else math.inf
+        return is_estimator and n_rows < least
 
     def _held_out_losses(self, coreset: Coreset) -> FloatArray:
         """Return the loss of each row of the coreset under a model of the half that it is not in."""

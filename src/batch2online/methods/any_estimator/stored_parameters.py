@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from batch2online.engine.builder import CoresetBuilder
 from batch2online.homes import import_all
+from batch2online.methods.any_estimator import sensitivity  # noqa: F401  # files may name its classes
 from batch2online.methods.any_estimator.object_table import (
     SEQUENCES,
     Reader,

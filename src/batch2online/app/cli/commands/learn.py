@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,16 @@ import numpy as np
 from batch2online.answers import losses_of_answers
 from batch2online.app.cli.alarms import KINDS, alarms_of, check_webhook, send
 from batch2online.app.cli.files import json_text, valid
-from batch2online.app.cli.run.result import Recorder, change_record
+from batch2online.app.cli.run.result import change_record
 from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
 from batch2online.app.cli.run.state import APPENDED, INPUT, content_key
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import console, pairs, print_paragraphs, printable, progress_line, unbroken
 from batch2online.app.inputs import DataError
+from batch2online.app.inputs.formats import name_of
 from batch2online.app.inputs.preparation import Preparation
-from batch2online.app.inputs.source import name_of, paths_of
+from batch2online.app.inputs.source import paths_of
 from batch2online.app.report.context import shared_scale
 from batch2online.durable import Durable
 from batch2online.headline import count_of, format_measure
@@ -134,15 +135,13 @@ def _new_keys(durable: Durable, paths: Sequence[str], query: str | None, again: 
 
 @dataclass
 class Night:
-    """Rows of a night under the model before it; attributes beside these are what a progress line reads."""
+    """Rows of a night under the model before it."""
 
     model: Any
     rows: int = 0
     loss: float = 0.0
     secondary: float = 0.0
     spread: Spread | None = None
-    recorder: Recorder = field(default_factory=Recorder)
-    resumed_at: int = 0
 
     def __post_init__(self) -> None:
         stream = self.model.stream
@@ -207,7 +206,7 @@ def _learn_night(durable: Durable, stream: PreparedStream, night: Night, keys: S
             durable.partial_fit(rows, targets)
         except ValueError as error:
             raise DataError(str(error)) from error
-        line(night, stream.progress(night.rows))
+        line(night.rows, stream.progress(night.rows))
     if not night.rows:
         raise stream.no_rows_error()
     stream.close()

@@ -24,7 +24,8 @@ from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import progress_line, show_result
 from batch2online.app.inputs import DataError
-from batch2online.app.inputs.source import name_of, paths_of
+from batch2online.app.inputs.formats import name_of
+from batch2online.app.inputs.source import paths_of
 
 
 @dataclass(frozen=True)
@@ -65,23 +66,25 @@ def learn_input(paths: Sequence[str], dataset: str | None, task: Task, options: 
         stop = stack.enter_context(interruptible(options.follow))
         store, stream = _opened(stack, paths, dataset, task, options, stop)
         stream.on_note = line.note
+        loop = LearningLoop(store, stream.preparation, Emitter(options.emit))
         if options.is_on_cluster:
             with cluster(options.workers, options.scheduler):
-                learner: Any = learn_files(paths, task, stream, line)
+                model, rows, checksum = learn_files(paths, task, stream, line)
         else:
-            learner = LearningLoop(store, stream.preparation, Emitter(options.emit))
             chunks = rechunked(stream.chunks(), options.chunk)
-            learner.learn(chunks, lambda loop: line(loop, stream.progress(loop.rows)))
-        rate = line.rate(learner.rows)
-        if not learner.rows:
+            loop.learn(chunks, lambda: line(loop.rows, stream.progress(loop.rows), *loop.progress()))
+            model, rows, checksum = loop.model, loop.rows, loop.checksum
+        rate = line.rate(rows)
+        if not rows:
             raise stream.no_rows_error()
         stream.close()
         if isinstance(store, FileModel):
             store.finish(paths_of(paths))
         line.end()
-        result = result_of(learner, stream, task, task.settings.command(paths, dataset))
+        curve = [] if options.is_on_cluster else loop.recorder.closed(model)
+        result = result_of(model, checksum, curve, stream, task, task.settings.command(paths, dataset))
         names = np.asarray(stream.preparation.names, dtype=object)
-        report_path = _write(options, _named(learner.model, names), result, learner.rows / rate)
+        report_path = _write(options, _named(model, names), result, rows / rate)
     if options.as_json:
         click.echo(json_text(result))
     else:

@@ -5,28 +5,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from batch2online.app.cli.run.result import Recorder
 from batch2online.app.cli.run.source import PreparedStream, open_input
 from batch2online.app.cli.run.state import checksum
 from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError, paths_of
 from batch2online.app.inputs.preparation import Preparation
-
-
-@dataclass
-class ClusterRun:
-    """A model, and the attributes of :class:`LearningLoop` that the progress line and the result use."""
-
-    model: Any
-    rows: int = 0
-    checksum: int = 0
-    resumed_at: int = 0
-    recorder: Recorder = field(default_factory=Recorder)
 
 
 @dataclass(frozen=True)
@@ -60,20 +48,22 @@ def summary(part: PreparedFile) -> tuple[int, int, int, tuple[str, ...]]:
 
 
 def learn_files(
-    paths: Sequence[str], task: Task, stream: PreparedStream, progress: Callable[[ClusterRun, float], None]
-) -> ClusterRun:
-    """Learn all files; rows are counted first, since their positions are their ids."""
+    paths: Sequence[str], task: Task, stream: PreparedStream, progress: Callable[[int, float], None]
+) -> tuple[Any, int, int]:
+    """Learn all files; return the model, the number of rows and their checksum.
+
+    Rows are counted first, since their positions are their ids.
+    """
     from dask import delayed
 
     from batch2online.distributed.dask import Partition, computed, fit_partitions
 
     parts = [delayed(read, pure=False)(path, task, stream.preparation) for path in paths_of(paths)]
     counts = computed(*(delayed(summary)(part) for part in parts))
-    run = ClusterRun(task.estimator(), sum(rows for rows, *_ in counts))
+    model, n = task.estimator(), sum(rows for rows, *_ in counts)
     stream.dropped = sum(dropped for _, dropped, *_ in counts)
     stream.notes += [note for *_, notes in counts for note in notes if note not in stream.notes]
-    run.checksum = zlib.crc32(repr([check for _, _, check, _ in counts]).encode())
-    if not run.rows:
+    if not n:
         raise stream.no_rows_error()
     has_targets = stream.preparation.target is not None
     placed = [
@@ -81,10 +71,10 @@ def learn_files(
         for part, (rows, *_) in zip(parts, counts, strict=True)
     ]
     try:
-        fit_partitions(run.model, placed, progress=lambda done, of: progress(run, done / of))
+        fit_partitions(model, placed, progress=lambda done, of: progress(n, done / of))
     except ValueError as error:
         raise DataError(str(error)) from error
-    return run
+    return model, n, zlib.crc32(repr([check for _, _, check, _ in counts]).encode())
 
 
 @contextmanager

@@ -135,7 +135,11 @@ class LearningLoop:
         """Number of rows that an earlier run has learned."""
         return self._start.rows
 
-    def learn(self, chunks: Iterator[Chunk], progress: Callable[[LearningLoop], None]) -> None:
+    def progress(self) -> tuple[dict[str, Any] | None, bool]:
+        """Return the last point of the curve, and whether the rows so far are those of an earlier run."""
+        return self.recorder.last, self.rows < self.resumed_at
+
+    def learn(self, chunks: Iterator[Chunk], progress: Callable[[], None]) -> None:
         """Learn all chunks; those of an earlier run are only compared with it."""
         for rows, targets in chunks:
             known = min(len(rows), max(0, self.resumed_at - self.rows))
@@ -146,7 +150,7 @@ class LearningLoop:
             if known < len(rows):
                 self._learn((rows[known:], None if targets is None else targets[known:]))
             self._emitter.flush()
-            progress(self)
+            progress()
         if self.rows < self.resumed_at:
             raise DataError(f"The input has {self.rows:,} rows, but --state has already learned {self.resumed_at:,}.")
 

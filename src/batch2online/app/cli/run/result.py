@@ -24,8 +24,6 @@ from batch2online.quality import ClassBaseline
 from batch2online.reasons import explained
 
 if TYPE_CHECKING:
-    from batch2online.app.cli.run.cluster import ClusterRun
-    from batch2online.app.cli.run.loop import LearningLoop
     from batch2online.app.cli.run.source import PreparedStream
     from batch2online.app.cli.tasks import Task
 
@@ -98,9 +96,10 @@ def point(model: Any) -> dict[str, Any]:
     }
 
 
-def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
+def result_of(
+    model: Any, checksum: int, curve: list[dict[str, Any]], stream: PreparedStream, task: Task, command: str
+) -> dict[str, Any]:
     """Return the content of ``result.json``."""
-    model = learner.model
     regret = model.regret_
     prepared = asdict(stream.preparation)
     headline = model.headline(task.settings.target, **shared_scale(prepared))
@@ -111,7 +110,7 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
         "task": task.settings.task,
         "rows_dropped": stream.dropped,
         "notes": list(stream.notes),
-        "rows_checksum": f"{learner.checksum:016x}",
+        "rows_checksum": f"{checksum:016x}",
         "inputs": stream.preparation.names,
         **facts_of(model, stream.preparation, headline),
         "optimum_error": regret.error,
@@ -124,7 +123,7 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
         "last_model": {**last_model(model), **parameters_of(model)},
         "changes": int(model.n_changes_),
         "last_change": model.changes_[-1].at if model.changes_ else None,
-        "curve": [] if regret.reason else learner.recorder.closed(model),
+        "curve": [] if regret.reason else curve,
         "settings": task.settings.as_dict(),
         "preparation": prepared,
         "versions": versions(),
