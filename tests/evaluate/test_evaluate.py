@@ -9,7 +9,7 @@ from river import cluster, linear_model, preprocessing
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.linear_model import SGDRegressor
+from sklearn.linear_model import LinearRegression, SGDRegressor
 from threadpoolctl import threadpool_limits
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, datasets, evaluate
@@ -42,6 +42,29 @@ def away_from_means(values, start, stop):
 
 
 # -- loops by hand ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 7])
+@pytest.mark.parametrize("model", [OnlineRegression(), SGDRegressor()], ids=lambda m: type(m).__name__)
+@pytest.mark.slow
+def test_a_regressor_as_by_hand(model, chunk):
+    by_hand, changes, before, losses = clone(model).set_params(random_state=3), 0, None, []
+    rows, targets = X[shuffled(3)], Y[shuffled(3)]
+    for start in range(0, len(X), chunk):
+        x, y = rows[start : start + chunk], targets[start : start + chunk]
+        has_model = start and getattr(by_hand, "has_model_", True)
+        away = y - by_hand.predict(x) if has_model else away_from_means(targets, start, start + chunk)
+        losses += list(np.square(away))
+        by_hand.partial_fit(x, y)
+        now = (*by_hand.coef_, by_hand.intercept_) if getattr(by_hand, "has_model_", True) else None
+        changes += before is not None and now != before
+        before = now
+    run = only(evaluate.prequential({"m": model}, X, Y, loss="squared", seeds=[3], chunk=chunk))
+    assert run.loss == pytest.approx(math.fsum(losses), rel=1e-12)
+    assert run.changes == (by_hand.n_changes_ if chunk == 1 and hasattr(by_hand, "n_changes_") else changes)
+    optimum = np.square(Y - LinearRegression().fit(X, Y).predict(X)).sum()
+    assert run.optimum == pytest.approx(optimum, rel=1e-12)
+    assert (run.ratio, run.regret) == (run.loss / run.optimum, run.loss - run.optimum)
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ class Adapter:
 LEARNING = ("partial_fit", "learn_one")
 
 
-def _first_of(model: Any, names: Sequence[str], purpose: str) -> str:
+def _first_of(model: object, names: Sequence[str], purpose: str) -> str:
     """Return the first of these names that the model has."""
     for name in names:
         if hasattr(model, name):
@@ -126,7 +126,7 @@ def _dictionaries(X: FloatArray) -> list[dict[str, float]]:
     return [dict(zip(names, row, strict=True)) for row in X.tolist()]
 
 
-def capacity(model: Any) -> int | None:
+def capacity(model: object) -> int | None:
     """Return the number of clusters or components of the model, None where it has none."""
     for owner in (model, getattr(model, "estimator", None)):
         for name in ("n_clusters", "n_components"):
@@ -165,6 +165,6 @@ def _made_by(factory: Callable[..., Any], seed: int) -> Any:
     return factory()
 
 
-def _seed_names(parameters: Mapping[str, Any]) -> list[str]:
+def _seed_names(parameters: Mapping[str, object]) -> list[str]:
     """Names of the parameters that take a seed, those of nested estimators included."""
     return [name for name in parameters if name.rpartition("__")[2] in _SEEDS]

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.evaluate.adapters import Adapter, NotOfferedError, fresh
-from batch2online.evaluate.losses import Loss, changed, loss_of
+from batch2online.evaluate.losses import Answer, Loss, changed, loss_of
 from batch2online.evaluate.result import Curve, Outcome
 from batch2online.validation import check_rows
 
@@ -51,7 +52,7 @@ def probe_of(X: FloatArray) -> FloatArray:
     return np.asarray(X[np.linspace(0, len(X) - 1, min(_PROBE, len(X))).astype(int)])
 
 
-def ask(learner: Adapter, loss: Loss, X: FloatArray) -> Any:
+def ask(learner: Adapter, loss: Loss, X: FloatArray) -> Answer | None:
     """Return the learner's answer, or None while it has no model yet."""
     if not learner.has_model:
         return None
@@ -73,7 +74,7 @@ class Watch:
     probe: FloatArray
     churn: float = 0.0
     changes: int = 0
-    _answer: Any = None
+    _answer: Answer | None = None
     _own: int | None = None
 
     @property
@@ -87,7 +88,7 @@ class Watch:
         answer = ask(learner, self.loss, self.probe.copy())
         if answer is None:
             return
-        if is_scored and self.has_answer and self.loss.differ(self._answer, answer):
+        if is_scored and self._answer is not None and self.loss.differ(self._answer, answer):
             self.changes += 1
             self.churn += self.loss.movement(self._answer, answer, self.probe)
         self._answer, self._own = answer, own
@@ -107,7 +108,7 @@ class Clock:
         self.seconds += time.perf_counter() - self._started
 
 
-def run(name: str, seed: int, model: Any, loss: Loss, stream: Arrivals) -> tuple[Outcome, Curve]:
+def run(name: str, seed: int, model: object, loss: Loss, stream: Arrivals) -> tuple[Outcome, Curve]:
     """Deal the stream out to a fresh model. Rows are scored under the answer given before they were handed over."""
     learner, watch, clock = Adapter(model), Watch(loss, stream.probe), Clock()
     losses, without_model, changes = np.empty(len(stream.X)), np.zeros(len(stream.X), dtype=np.bool_), []
@@ -167,7 +168,7 @@ def fed(model: Any, X: FloatArray, y: FloatArray | None, ends: Iterable[int]) ->
         start = end
 
 
-def peak_memory(model: Any, loss: Loss, stream: Arrivals) -> int:
+def peak_memory(model: object, loss: Loss, stream: Arrivals) -> int:
     """Most bytes that the learner held at once, above what there was; a pass of its own, since tracing is slow."""
     learner = Adapter(model)
     tracemalloc.start()
@@ -181,7 +182,9 @@ def peak_memory(model: Any, loss: Loss, stream: Arrivals) -> int:
         tracemalloc.stop()
 
 
-def peeks(model: Any, X: Any, y: Any = None, *, loss: Any, chunk: int = 1, seed: int = 0) -> bool:
+def peeks(
+    model: object, X: ArrayLike, y: FloatArray | None = None, *, loss: object, chunk: int = 1, seed: int = 0
+) -> bool:
     """Whether ``predict`` changes the model of a learner, which then learns from rows before it receives them.
 
     Its predictions on fixed probe rows are compared before and after each call. The forward algorithm passes: its
@@ -199,7 +202,8 @@ def peeks(model: Any, X: Any, y: Any = None, *, loss: Any, chunk: int = 1, seed:
     for rows in stream.pieces():
         before = ask(learner, loss, probe.copy())
         ask(learner, loss, stream.piece(rows)[0])
-        if before is not None and changed(before, ask(learner, loss, probe.copy())):
+        after = ask(learner, loss, probe.copy())
+        if before is not None and (after is None or changed(before, after)):
             return True
         learner.learn(*stream.piece(rows))
     return False

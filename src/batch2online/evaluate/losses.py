@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, subspace_angles
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -23,8 +24,11 @@ from batch2online.methods.least_squares.estimator import OnlineRegression
 from batch2online.methods.low_rank.problem import ROUNDING, LowRank, Subspace
 from batch2online.warm_up import MeanSoFar, WarmUp
 
+Answer = NDArray[Any] | tuple[NDArray[Any], ...]
+"""What a loss asks a learner for: predictions, classes and their probabilities, centers, or a basis (and a mean)."""
 
-def changed(old: Any, new: Any) -> bool:
+
+def changed(old: Answer, new: Answer) -> bool:
     """Whether two models, given as an array or a tuple of arrays, differ in any number.
 
     >>> changed(np.zeros(3), np.zeros(3)), changed(np.zeros(3), np.array([0.0, 0.0, 1e-300]))
@@ -79,18 +83,18 @@ class Loss(ABC):
     """A loss that a learner pays for each row, under the answer it gave before it was handed the row."""
 
     @abstractmethod
-    def answer(self, learner: Adapter, X: FloatArray) -> Any:
+    def answer(self, learner: Adapter, X: FloatArray) -> Answer:
         """Return the learner's predictions for rows, or its model. It never receives the targets."""
 
     @abstractmethod
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+    def losses(self, answer: Answer, X: FloatArray, y: FloatArray | None) -> FloatArray:
         """Loss of each row."""
 
     def before_model(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         """Return the loss of each row of a stream, predicted from those before it as in ``regret_``."""
         return _scored_by(MeanSoFar(of_targets=False), X, y)
 
-    def differ(self, old: Any, new: Any) -> bool:
+    def differ(self, old: Answer, new: Answer) -> bool:
         """Whether two answers on the same rows are those of different models."""
         return changed(old, new)
 
@@ -99,10 +103,10 @@ class Loss(ABC):
         """Loss of each row under the best single model of all of them."""
 
     @abstractmethod
-    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
+    def movement(self, old: Answer, new: Answer, probe: FloatArray) -> float:
         """How far the answers on probe rows moved between two models."""
 
-    def bound_to(self, model: Any) -> Self:
+    def bound_to(self, model: object) -> Self:
         """Return the loss whose model in hindsight has as many clusters as this learner."""
         return self
 
@@ -115,21 +119,21 @@ class Predictions(Loss):
     the first model, a function is given the mean of the targets before a row, for labels the most frequent one.
     """
 
-    function: Callable[[Any, Any], Any] | table.Loss
-    best: Any = field(default=None, compare=False, repr=False)
+    function: Callable[[Any, Any], Any] | table.PredictionLoss
+    best: object = field(default=None, compare=False, repr=False)
 
-    def answer(self, learner: Adapter, X: FloatArray) -> Any:
+    def answer(self, learner: Adapter, X: FloatArray) -> Answer:
         return learner.predict(X)
 
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+    def losses(self, answer: Answer, X: FloatArray, y: FloatArray | None) -> FloatArray:
         if y is None:
             raise ValueError("A loss of predictions needs targets: pass y.")
-        if isinstance(self.function, table.Loss):
+        if isinstance(self.function, table.PredictionLoss):
             return self.function.of_prediction(answer, y)[0]
         return np.asarray(self.function(y, answer), dtype=np.float64)
 
     def before_model(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        if isinstance(self.function, table.Loss):
+        if isinstance(self.function, table.PredictionLoss):
             return _scored_by(self.function.warm_up(), X, y)
         losses = self.losses(_predicted_so_far(np.asarray(y)), X, y)
         losses[:1] = 0.0
@@ -140,9 +144,10 @@ class Predictions(Loss):
             return np.full(len(X), np.nan)
         return self.losses(clone(self.best).fit(X, y).predict(X), X, y)
 
-    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
+    def movement(self, old: Answer, new: Answer, probe: FloatArray) -> float:
         """For labels the share that changed."""
-        return prediction_change(old, new) if old.dtype.kind == "f" else float((old != new).mean())
+        before, after = np.asarray(old), np.asarray(new)
+        return prediction_change(before, after) if before.dtype.kind == "f" else float(np.mean(before != after))
 
 
 def _scored_by(warm_up: WarmUp, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -150,7 +155,7 @@ def _scored_by(warm_up: WarmUp, X: FloatArray, y: FloatArray | None) -> FloatArr
     return warm_up.score(X, targets, np.ones(len(X)))[0][0]
 
 
-def _predicted_so_far(y: Any) -> Any:
+def _predicted_so_far(y: NDArray[Any]) -> NDArray[Any]:
     """Return the mean of the targets before each row, or the most frequent of the labels before it.
 
     >>> _predicted_so_far(np.array(["a", "b", "b", "a"])).tolist()
@@ -159,7 +164,7 @@ def _predicted_so_far(y: Any) -> Any:
     if y.dtype.kind == "f":
         away, _ = MeanSoFar(of_targets=True).residuals(y.reshape(len(y), -1), np.ones(len(y)))
         return y - away.reshape(y.shape)
-    counts, found = Counter[Any](), []
+    counts, found = Counter[str](), []
     for label in y.tolist():
         found.append(counts.most_common(1)[0][0] if counts else label)
         counts[label] += 1
@@ -170,15 +175,15 @@ def _predicted_so_far(y: Any) -> Any:
 class Squared(Predictions):
     """Regression: squared error, summed over targets. Hindsight: least squares with an intercept."""
 
-    function: Any = field(default=table.LOSSES["squared"], repr=False)
-    best: Any = field(default_factory=LinearRegression, compare=False, repr=False)
+    function: table.PredictionLoss = field(default=table.LOSSES["squared"], repr=False)
+    best: object = field(default_factory=LinearRegression, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Absolute(Squared):
     """Regression: the root of the squared error of a row. Hindsight: still the least-squares model."""
 
-    function: Any = field(default=table.LOSSES["absolute"], repr=False)
+    function: table.PredictionLoss = field(default=table.LOSSES["absolute"], repr=False)
 
 
 @dataclass(frozen=True)
@@ -188,13 +193,13 @@ class LogarithmicLoss(Predictions):
     Hindsight: ``LogisticRegression`` on all rows.
     """
 
-    function: Any = field(default=table.LOSSES["log"], repr=False)
-    best: Any = field(default_factory=lambda: LogisticRegression(max_iter=1000), compare=False, repr=False)
+    function: table.PredictionLoss = field(default=table.LOSSES["log"], repr=False)
+    best: object = field(default_factory=lambda: LogisticRegression(max_iter=1000), compare=False, repr=False)
 
     def answer(self, learner: Adapter, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         return learner.probabilities(X)
 
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+    def losses(self, answer: Answer, X: FloatArray, y: FloatArray | None) -> FloatArray:
         classes, shares = answer
         assert y is not None
         place = np.searchsorted(classes, y).clip(max=len(classes) - 1)
@@ -204,7 +209,7 @@ class LogarithmicLoss(Predictions):
         best = clone(self.best).fit(X, y)
         return self.losses((best.classes_, best.predict_proba(X)), X, y)
 
-    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
+    def movement(self, old: Answer, new: Answer, probe: FloatArray) -> float:
         """Mean absolute change of a probability, 1 where there are other classes now."""
         return float(np.abs(old[1] - new[1]).mean()) if np.array_equal(old[0], new[0]) else 1.0
 
@@ -222,7 +227,7 @@ class WithScale:
     loss: table.PredictorLoss
     scale: float = 1.0
 
-    def __call__(self, y: FloatArray, predictions: Any) -> FloatArray:
+    def __call__(self, y: FloatArray, predictions: ArrayLike) -> FloatArray:
         values = np.clip(np.asarray(predictions, dtype=np.float64), -1e100, 1e100)
         return self.loss.value(self.loss.predictor(values), y, self.loss.scoring_scale(self.scale))
 
@@ -253,7 +258,7 @@ class ClusteringLoss(Loss):
     def answer(self, learner: Adapter, X: FloatArray) -> FloatArray:
         return learner.centers()
 
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+    def losses(self, answer: Answer, X: FloatArray, y: FloatArray | None) -> FloatArray:
         squared = cdist(X, answer, "sqeuclidean").min(axis=1)
         return np.asarray(squared if self.z == 2 else squared ** (self.z / 2))
 
@@ -264,10 +269,10 @@ class ClusteringLoss(Loss):
         assert self.n_clusters is not None
         return self.losses(best_centers(X, self.n_clusters, self.z), X, y)
 
-    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
-        return label_churn(old, new, probe)
+    def movement(self, old: Answer, new: Answer, probe: FloatArray) -> float:
+        return label_churn(np.asarray(old), np.asarray(new), probe)
 
-    def bound_to(self, model: Any) -> Self:
+    def bound_to(self, model: object) -> Self:
         return self if self.n_clusters else replace(self, n_clusters=_needed_capacity(model, "n_clusters"))
 
 
@@ -287,7 +292,7 @@ class LowRankLoss(Loss):
         components, mean = learner.subspace()
         return (components, mean) if self.center else (components,)
 
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+    def losses(self, answer: Answer, X: FloatArray, y: FloatArray | None) -> FloatArray:
         components, mean = (*answer, np.zeros(X.shape[1]))[:2]
         subspace = Subspace(_orthonormal(components), mean)
         squared, root = LowRank(len(components), self.center).losses(subspace, X, np.empty((len(X), 0)))
@@ -296,7 +301,7 @@ class LowRankLoss(Loss):
     def before_model(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         return _scored_by(MeanSoFar(of_targets=False, power=2.0 if self.squared else 1.0), X, y)
 
-    def differ(self, old: Any, new: Any) -> bool:
+    def differ(self, old: Answer, new: Answer) -> bool:
         """Bases of the same subspace count as the same model, and so do subspaces that differ by rounding alone."""
         return subspace_angle(old[0], new[0]) > ROUNDING or changed(old[1:], new[1:])
 
@@ -308,10 +313,10 @@ class LowRankLoss(Loss):
         components = eigh(gram, subset_by_index=[d - min(self.n_components, d), d - 1])[1].T
         return self.losses((components, mean), X, y)
 
-    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
+    def movement(self, old: Answer, new: Answer, probe: FloatArray) -> float:
         return subspace_angle(old[0], new[0])
 
-    def bound_to(self, model: Any) -> Self:
+    def bound_to(self, model: object) -> Self:
         return self if self.n_components else replace(self, n_components=_needed_capacity(model, "n_components"))
 
 
@@ -327,7 +332,7 @@ NAMES: dict[str, Loss] = {
 }
 
 
-def loss_of(loss: Any) -> Loss:
+def loss_of(loss: object) -> Loss:
     """Return a loss from an object, a name, ``("kmeans", z)``, or a function of targets and predictions.
 
     >>> loss_of(("kmeans", 1.5))
@@ -359,7 +364,7 @@ def _orthonormal(components: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(components.T)[0].T)
 
 
-def _needed_capacity(model: Any, name: str) -> int:
+def _needed_capacity(model: object, name: str) -> int:
     found = capacity(model)
     if found is None:
         raise ValueError(f"{type(model).__name__} has no {name}: give the loss as an object with it.")

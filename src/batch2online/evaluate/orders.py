@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import FloatArray, IntArray, Seed
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.numerics.threads import one_thread
 from batch2online.rows import Rows, block_rows, ones
@@ -105,7 +105,7 @@ NAMES: dict[str, Order] = {
 }
 
 
-def order_of(order: Any) -> Order:
+def order_of(order: Order | str | ArrayLike) -> Order:
     """Return an order from an object, a name, or an array of row numbers."""
     if isinstance(order, Order):
         return order
@@ -126,7 +126,7 @@ def _first_direction(X: FloatArray) -> FloatArray:
     return np.asarray(centred @ (direction * np.sign(direction[np.abs(direction).argmax()])))
 
 
-def order_test(X: Any, y: Any = None, *, random_state: Any = 0) -> OrderVerdict:
+def order_test(X: ArrayLike, y: ArrayLike | None = None, *, random_state: Seed = 0) -> OrderVerdict:
     r"""Test whether rows arrive in random order, with a false positive rate of at most 1/1,000.
 
     The rows are scored under a model of the first 600 of them (and from row 4,800 on, of later ones), and each score is
@@ -159,7 +159,8 @@ def order_test(X: Any, y: Any = None, *, random_state: Any = 0) -> OrderVerdict:
     >>> 2500 < verdict.alarm < 2800, 'coordinate' in verdict.score
     (True, True)
     """
-    points, targets = check_rows(X), check_targets(_numbers(y), len(X))
+    points = check_rows(X)
+    targets = check_targets(_numbers(y), len(points))
     seed, monitor = seed_from(random_state), OrderMonitor.new(points.shape[1], targets.shape[1])
     step = block_rows(points.shape[1])
     with one_thread():
@@ -170,7 +171,7 @@ def order_test(X: Any, y: Any = None, *, random_state: Any = 0) -> OrderVerdict:
     return monitor.verdict()
 
 
-def _numbers(y: Any) -> Any:
+def _numbers(y: ArrayLike | None) -> ArrayLike | None:
     """Return targets as numbers: labels by their place among all labels, which the order of rows does not change."""
     if y is None:
         return None

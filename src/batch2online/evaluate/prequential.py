@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TextIO, TypeVar
+from typing import Generic, TextIO, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from batch2online._types import FloatArray
@@ -66,12 +67,12 @@ class ProgressBar(Generic[Item]):
 
 
 def prequential(
-    models: Mapping[str, Any],
-    X: Any,
-    y: Any = None,
+    models: Mapping[str, object],
+    X: ArrayLike,
+    y: ArrayLike | None = None,
     *,
-    loss: Any,
-    order: Any = "random",
+    loss: object,
+    order: Order | str | ArrayLike = "random",
     seeds: int | Iterable[int] = 5,
     chunk: int = 1,
     warmup: int = 0,
@@ -145,7 +146,7 @@ def prequential(
 
 def _run_one(
     name: str,
-    model: Any,
+    model: object,
     seed: int,
     loss: Loss,
     X: FloatArray,
@@ -165,13 +166,13 @@ def _run_one(
     return record, curve
 
 
-def _bound_losses(models: Mapping[str, Any], loss: Loss) -> dict[str, Loss]:
+def _bound_losses(models: Mapping[str, object], loss: Loss) -> dict[str, Loss]:
     if not models:
         raise ValueError("models is empty: name at least one learner.")
     return {name: loss.bound_to(fresh(model, 0)) for name, model in models.items()}
 
 
-def _checked_targets(y: Any, X: FloatArray) -> FloatArray | None:
+def _checked_targets(y: ArrayLike | None, X: FloatArray) -> FloatArray | None:
     if y is None:
         return None
     y = np.asarray(y)

@@ -96,7 +96,7 @@ class Result:
 
     rows: tuple[Outcome, ...]
     curves: tuple[Curve, ...]
-    settings: dict[str, Any]
+    settings: dict[str, object]
 
     def __iter__(self) -> Iterator[Outcome]:
         return iter(self.rows)
@@ -172,7 +172,7 @@ class Result:
         return "\n".join(lines)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return lists for arrays, None for what is not known: JSON has neither."""
     if isinstance(value, np.ndarray):
         return [_plain(each) for each in value.tolist()]

@@ -1,10 +1,12 @@
 r"""One table of losses: what the prediction of a row costs, and what predicts best without a model.
 
-A :class:`Loss` is of predictions, whatever made them: wrapped estimators and evaluations read it, and so do warm-up and
-baseline. A :class:`PredictorLoss` is a loss :math:`l(\eta, y)` of a linear predictor :math:`\eta = x \cdot \theta`. It
-has a link and derivatives. Arrays of predictors are (n, K), K = 1 except for more than two classes. Targets are (n,)
-numbers, or the positions of classes. Some losses have a *scale* of residuals, which is part of the model: a number, or
-one per row where rows were expanded under different models.
+A :class:`PredictionLoss` is of predictions, whatever made them: wrapped estimators and evaluations read it, and so do
+warm-up and baseline. A :class:`PredictorLoss` is a loss :math:`l(\eta, y)` of a linear predictor
+:math:`\eta = x \cdot \theta`, with a link and derivatives.
+
+Arrays of predictors are (n, K), K = 1 except for more than two classes. Targets are (n,) numbers, or the positions of
+classes. Some losses have a *scale* of residuals, which is part of the model: a number, or one per row where rows were
+expanded under different models.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _LEAST_PROBABILITY = 1e-15
 """A probability below this counts as this, so that a loss is finite."""
 
 
-class Loss(ABC):
+class PredictionLoss(ABC):
     """What a prediction costs."""
 
     has_classes: ClassVar[bool] = False
@@ -69,7 +71,7 @@ class Loss(ABC):
 
 @storable
 @dataclass(frozen=True)
-class Deviation(Loss):
+class Deviation(PredictionLoss):
     """``|target - prediction|^power``, Euclidean over several targets: 2 for squared, 1 for absolute loss."""
 
     power: float = 2.0
@@ -90,7 +92,7 @@ class Deviation(Loss):
 
 
 @dataclass(frozen=True)
-class ZeroOne(Loss):
+class ZeroOne(PredictionLoss):
     """1 for a wrong label, 0 for the right one."""
 
     has_classes: ClassVar[bool] = True
@@ -103,7 +105,7 @@ class ZeroOne(Loss):
         return "error rate", mean
 
 
-class PredictorLoss(Loss):
+class PredictorLoss(PredictionLoss):
     """A convex loss of a linear predictor; a subclass implements :meth:`local`."""
 
     has_scale: ClassVar[bool] = False
@@ -528,7 +530,7 @@ PREDICTOR_LOSSES: dict[str, PredictorLoss] = {
 REGRESSION_LOSSES = {name: loss for name, loss in PREDICTOR_LOSSES.items() if not loss.has_classes}
 """Losses of numbers: those of ``OnlineRegression``."""
 
-LOSSES: dict[str, Loss] = {
+LOSSES: dict[str, PredictionLoss] = {
     **PREDICTOR_LOSSES,
     "squared": Deviation(2.0),
     "absolute": Deviation(1.0),

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from batch2online._types import FloatArray
 from batch2online.methods.any_estimator.models import InputRows, Model
 from batch2online.methods.losses import LOSSES as OF_PREDICTIONS
-from batch2online.methods.losses import Logistic, Loss, PlainHuber, predictor_loss
+from batch2online.methods.losses import Logistic, PlainHuber, PredictionLoss, predictor_loss
 from batch2online.quality import Baseline
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
@@ -114,7 +114,7 @@ def _last_step(model: Model, points: InputRows) -> tuple[Model, InputRows]:
     return model.steps[-1][1], prepared.toarray() if hasattr(prepared, "toarray") else prepared
 
 
-RowLoss = Loss | ModelLoss
+RowLoss = PredictionLoss | ModelLoss
 
 LOSSES: dict[str, RowLoss] = {
     **{name: loss for name, loss in OF_PREDICTIONS.items() if name != "logistic"},

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online._types import BoolArray, FloatArray, IntArray, RealArray
 from batch2online.numerics.distances import Sums, power, scratch
 
 CONVERGED, NEARLY_CONVERGED = 1e-5, 1e-4
@@ -34,9 +34,9 @@ class Influence(NamedTuple):
     Points times their influence (r, k, d), the influence itself (r, k, 1), and the weight of points at their center.
     """
 
-    of_points: FloatArray
-    mass: FloatArray
-    held: FloatArray
+    of_points: RealArray
+    mass: RealArray
+    held: RealArray
 
     def plus(self, other: Influence) -> Influence:
         """Return the sums of both."""
@@ -73,18 +73,18 @@ class WeightedPoints:
         self._known: dict[bytes, Nearest] = {}
 
     @cached_property
-    def minus_and_one(self) -> Any:
+    def minus_and_one(self) -> RealArray | None:
         """[-x, 1] of points of few columns."""
         return None if self.points.shape[1] > _FEW_COLUMNS else np.hstack([-self.points, self._ones()])
 
     @cached_property
-    def moments(self) -> Any:
+    def moments(self) -> RealArray | None:
         """[x, 1] times the weight, of points of few columns."""
         if self.points.shape[1] > _FEW_COLUMNS:
             return None
-        return np.hstack([self.points, self._ones()]) * self.weights[:, None]
+        return np.asarray(np.hstack([self.points, self._ones()]) * self.weights[:, None])
 
-    def _ones(self) -> Any:
+    def _ones(self) -> RealArray:
         return np.ones((len(self.points), 1), dtype=self.points.dtype)
 
     @cached_property
@@ -96,17 +96,17 @@ class WeightedPoints:
         return max(float(self.points.max()), -float(self.points.min()), _TINY)
 
     @cached_property
-    def singles(self) -> Any:
+    def singles(self) -> RealArray:
         """The points divided by their scale, in single precision."""
         return self.in_singles(self.points)
 
-    def in_singles(self, points: FloatArray) -> Any:
+    def in_singles(self, points: RealArray) -> RealArray:
         """Return points divided by the scale of these points, in single precision."""
         return np.multiply(points, 1 / self.scale, out=np.empty(points.shape, dtype=np.float32), casting="same_kind")
 
     @cached_property
-    def _single_lengths(self) -> Any:
-        return np.vecdot(self.singles, self.singles)
+    def _single_lengths(self) -> RealArray:
+        return np.asarray(np.vecdot(self.singles, self.singles))
 
     def two_nearest(self, centers: FloatArray, where: IntArray | None = None) -> Nearest:
         """Return :meth:`two_nearest_of_each` of one set of centers (k, d); that of all points is cached."""
@@ -391,7 +391,7 @@ def _sums(points: WeightedPoints, labels: IntArray, k: int) -> Sums:
     return Sums(shares @ points.points, shares.sum(axis=1), float(points.weights @ points.lengths))
 
 
-def two_nearest(rows: Any, lengths: Any, sets: Any) -> list[Nearest]:
+def two_nearest(rows: RealArray, lengths: RealArray, sets: RealArray) -> list[Nearest]:
     """Return the two nearest centers of each row in each of r sets (r, k, d), from one product."""
     (r, k, d), n = sets.shape, len(rows)
     labels, both = np.empty((r, n), dtype=np.int64), np.empty((2, r, n), dtype=rows.dtype)
@@ -409,16 +409,16 @@ def two_nearest(rows: Any, lengths: Any, sets: Any) -> list[Nearest]:
     return [Nearest(*own) for own in zip(labels, first, second, strict=True)]
 
 
-def _products(centers: Any, rows: Any) -> Any:
+def _products(centers: RealArray, rows: RealArray) -> RealArray:
     """Return the products of all centers and rows (m, n), in a scratch array."""
     room = scratch.room("products", (len(centers), len(rows)), rows.dtype)
     if rows.dtype == np.float32 and len(centers) <= _FEW_CENTERS:  # BLAS takes a third less time this way round
         np.copyto(room, (rows @ centers.T).T)
-        return room
-    return np.matmul(centers, rows.T, out=room)
+        return np.asarray(room)
+    return np.asarray(np.matmul(centers, rows.T, out=room))
 
 
-def _take_least(values: Any, least: Any) -> IntArray:
+def _take_least(values: RealArray, least: RealArray) -> IntArray:
     """Fill in the least of each column (k, n), make it infinite and return its index, the first of equal ones."""
     values.min(axis=0, out=least)
     is_least = np.equal(values, least, out=scratch.room("is least", values.shape, np.bool_))
@@ -432,5 +432,5 @@ def _take_least(values: Any, least: Any) -> IntArray:
     return np.asarray(index)
 
 
-def _at(values: Any, where: IntArray | None) -> Any:
+def _at(values: RealArray, where: IntArray | None) -> RealArray:
     return values if where is None else values[where]

@@ -260,7 +260,7 @@ class ClusteringProblem(Problem):
         """Return the number of centers: k d numbers, where the loss of a row has d."""
         return float(self.k)
 
-    def difference(self, old: Centers, new: Centers, data: Snapshot) -> dict[str, Any]:
+    def difference(self, old: Centers, new: Centers, data: Snapshot) -> dict[str, object]:
         """Return the change of each cluster; the magnitude is the largest distance that a center moved."""
         shared = shared_weight(_labels(data, old.points), _labels(data, new.points), data.coreset.weights, self.k)
         moved = np.sqrt(np.square(old.points - new.points).sum(axis=1))

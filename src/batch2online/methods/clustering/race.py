@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 
 from batch2online import sampling
-from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
+from batch2online._types import BoolArray, ByteArray, FloatArray, IntArray, WordArray
 from batch2online.numerics.distances import nearest_squared, power, squared_distances, squared_lengths
 from batch2online.rows import Rows, all_ones
 from batch2online.schema import shape, storable
@@ -36,7 +36,7 @@ def exponentials(seed: int, ids: IntArray, stages: IntArray) -> FloatArray:
     return exponentials_of(seed, ids, stages, octets)
 
 
-def exponentials_of(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> FloatArray:
+def exponentials_of(seed: int, ids: IntArray, stages: IntArray, octets: ByteArray | IntArray | WordArray) -> FloatArray:
     """Return the exponential variables of pairs, given their coarse bits."""
     detail = sampling.words_of(seed, sampling.RACE_DETAIL, ids, stages)
     fine = ((detail >> np.uint64(8)).astype(np.float64) + 0.5) * 2.0**-56
@@ -153,7 +153,7 @@ class StageEntries:
     ids: IntArray
     positions: IntArray
     stages: IntArray
-    octets: Any
+    octets: ByteArray
     scales: FloatArray
 
     @classmethod
@@ -379,7 +379,7 @@ def entries_below(seed: int, ids: IntArray, at: int, scale: FloatArray, stages: 
     return StageEntries(ids[places], at + places, own + stages.start, octet, scale[places])
 
 
-def _octet_bounds(scale: FloatArray, limit: float) -> Any:
+def _octet_bounds(scale: FloatArray, limit: float) -> ByteArray | None:
     """Return the largest coarse byte with which each row can be below a limit; None if it is zero for all."""
     if not np.isfinite(limit):
         return np.full(len(scale), 255, dtype=np.uint8)

@@ -69,7 +69,7 @@ class SeedStatistics(Statistics):
         labels, squared = nearest(rows.points, self.seeds)
         return labels, power(squared, self.z)
 
-    def scores_of(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
+    def scores_of(self, losses: FloatArray, labels: IntArray, weights: FloatArray | None) -> FloatArray:
         share = 1 / (1 + self.k)
         with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
             of_seeds = share / self.masses

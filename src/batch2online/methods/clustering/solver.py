@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from batch2online import sampling
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import FloatArray, IntArray, RealArray
 from batch2online.methods.clustering.judge import Judge
 from batch2online.methods.clustering.lloyd import (
     CANCELLATION,
@@ -53,7 +53,7 @@ class Search:
         weights = full.weights / full.weights.max()
         self.low = WeightedPoints(self._projected(full.singles), weights.astype(np.float32))
 
-    def _projected(self, singles: Any) -> Any:
+    def _projected(self, singles: RealArray) -> RealArray:
         return singles if self.projection is None else singles @ self.projection
 
     def _lowered(self, points: FloatArray) -> FloatArray:
@@ -170,7 +170,7 @@ class Search:
         return options
 
 
-def _projection(points: Any, seed: int, k: int) -> Any:
+def _projection(points: RealArray, seed: int, k: int) -> RealArray | None:
     """Return an orthonormal basis (d, few) of the leading directions of some of the points, None for few columns.
 
     k centers differ in k - 1 directions, and leading ones keep the costs of k-means (Cohen et al., STOC 2015); two

@@ -197,7 +197,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
         return float(getattr(self._check_fitted().current.model, "error", 0.0))
 
 
-def _predictions(engine: Stream, points: Any) -> FloatArray:
+def _predictions(engine: Stream, points: FloatArray) -> FloatArray:
     """Predictions (n, n_targets) of the current model."""
     model, problem = engine.model, engine.problem
     if not isinstance(problem, LeastSquares):

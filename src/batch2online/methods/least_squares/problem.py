@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -195,7 +195,7 @@ class LeastSquares(Problem):
         rounding = resolution(total, data.totals.weight, offset)
         return Hindsight(self.optimum(data, model), total=total, resolution=rounding)
 
-    def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, Any]:
+    def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, object]:
         """Return the root mean square change of the predictions on all rows seen."""
         moments = data.sketch.kept_moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -192,7 +192,7 @@ class LinearLossProblem(Problem):
         weights, losses = data.sketch.in_full().anchored.weights, self._losses_on(data, model)
         return Hindsight(optimum, sampling_error(weights, losses, certain=certain_weight(data)))
 
-    def difference(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
+    def difference(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, object]:
         """Mean absolute change of the loss of a row, on the coreset; and how predictions and coefficients moved."""
         moved = np.abs(self._losses_on(data, new) - self._losses_on(data, old))
         magnitude = float(np.average(moved, weights=data.sketch.in_full().anchored.weights))
@@ -202,7 +202,7 @@ class LinearLossProblem(Problem):
             **_moved_coefficients(old, new, data),
         }
 
-    def _moved_predictions(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
+    def _moved_predictions(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, object]:
         """Return the share of predicted classes that changed, or the root mean square change of numbers."""
         sample = data.sketch.in_full()
         design, weights = sample.anchored.design, _unbalanced(sample)
@@ -268,7 +268,7 @@ def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> Flo
     return np.asarray(theta - shared)
 
 
-def _moved_coefficients(old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
+def _moved_coefficients(old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, object]:
     """Return the coefficients that moved most, times the spread of their columns, and the classes that they are of."""
     sample = data.sketch.in_full()
     rows, frame = sample.anchored, sample.frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh, lapack
@@ -24,8 +24,8 @@ CANCELLATION = 1e-6
 class SecondMoments:
     """Moments around the mean (or zero): a Gram matrix or, where that would be too inaccurate, its factor."""
 
-    gram: Any  # array or None
-    factor: Any  # array or None
+    gram: FloatArray | None
+    factor: FloatArray | None
     mean: FloatArray
     weight: float
 
@@ -50,6 +50,7 @@ class SecondMoments:
         """Return the squared length of all rows along each component."""
         if self.gram is not None:
             return np.asarray(np.einsum("ij,ij->i", components @ self.gram, components))
+        assert self.factor is not None
         return np.asarray(np.square(self.factor @ components.T).sum(axis=0))
 
     @property

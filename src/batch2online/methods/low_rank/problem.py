@@ -7,7 +7,7 @@ any model and the hindsight optimum at any time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -155,7 +155,7 @@ class LowRank(Problem):
         rounding = resolution(parts.total, parts.weight, offset)
         return Hindsight(self.optimum(data, model), total=parts.total, resolution=rounding)
 
-    def difference(self, old: Subspace, new: Subspace, data: Snapshot) -> dict[str, Any]:
+    def difference(self, old: Subspace, new: Subspace, data: Snapshot) -> dict[str, object]:
         """Return the largest principal angle between the two subspaces, in radians."""
         overlap = old.components @ new.components.T
         cosine = np.linalg.svd(overlap, compute_uv=False)[-1]
