@@ -34,7 +34,6 @@ from batch2online.storage.tree import DEEPEST, CheckpointError, decoded, encoded
 from batch2online.validation import LARGEST
 from forging import forged, opened
 from state_bytes import serialise
-from torture.forged import campaign
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 3))
@@ -506,12 +505,6 @@ def test_labels_that_no_row_may_have_are_refused(tmp_path):
     (tmp_path / "model").write_bytes(forged(manifest, members))
     with pytest.raises(CheckpointError, match="known label"):
         load(tmp_path / "model")
-
-
-@pytest.mark.full
-def test_forgeries_end_in_an_error_or_in_a_model_that_works(full):
-    n = 120 if full else 6
-    assert sum(campaign(n).values()) == n
 
 
 def test_rows_whose_powers_are_beyond_all_numbers_are_refused(tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ from batch2online.problem import (
 )
 from batch2online.record import Averages
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import at_least, finite, require_equal, shape, storable
+from batch2online.schema import at_least, finite, shape, storable
 from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
@@ -143,12 +143,6 @@ class ClusteringProblem(Problem):
     def losses(self, model: Centers, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         squared = nearest_squared(points, model.points)
         return power(squared, self.z), np.sqrt(squared)
-
-    def validate_model(self, model: Any, sketch: Any) -> None:
-        """Require k centers of the width."""
-        require_equal("types", (type(model), type(sketch)), (Centers, ClusteringSketch))
-        require_equal("k and z", (sketch.k, sketch.z), (self.k, self.z))
-        require_equal("shape of centers", model.points.shape, (self.k, sketch.settings.shape[0]))
 
     def fit(self, data: Snapshot, current: Centers | None) -> FitResult:
         """Return new centers.
