@@ -22,8 +22,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from batch2online import declaration, homes
 from batch2online import headline as words
-from batch2online import homes
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
@@ -105,8 +105,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _shard_columns: Any = None
     """Columns that a shard has from the estimator that made it."""
 
-    _owner: Any = None
-    """The ``Durable`` that alone may change this estimator, if any."""
+    _owner: str | None = None
+    """The name of the file whose ``Durable`` alone may change this estimator, if any."""
 
     _own_settings = frozenset({"first_id", "random_state", "history"})
     """Parameters in which shards may differ; sketches compare those that matter."""
@@ -137,16 +137,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         rows = self.stream.view().sketch.totals.effective_rows
         return adaptive_epsilon(rows, scale) if self.epsilon == "auto" else float(self.epsilon)
 
-    def _check_choice(self, parameter: str, *choices: str) -> None:
-        value = getattr(self, parameter)
-        if value not in choices:
-            valid = " or ".join(f'"{choice}"' for choice in choices)
-            raise ValueError(f"{parameter} must be {valid}, got {value!r}.")
-
     # -- owners ----------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; raise if a ``Durable`` owns the estimator and is not the caller."""
+        """Set an attribute; raise if a ``Durable`` owns the estimator."""
         if name not in _CACHES:
             self._check_may_change()
         super().__setattr__(name, value)
@@ -156,10 +150,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         super().__delattr__(name)
 
     def _check_may_change(self) -> None:
-        """Raise unless the owner of the estimator, if any, makes the change."""
-        owner = self.__dict__.get("_owner")
-        if owner is not None:
-            owner._check_acting()
+        """Raise if the estimator has an owner."""
+        if self._owner is not None:
+            from batch2online.storage.errors import StoreError
+
+            raise StoreError(
+                f"The model belongs to the Durable of {self._owner}, whose file would not know of this change: call "
+                "partial_fit, learn_one, merge or forget of the Durable, or change a copy of the model (copy.deepcopy)."
+            )
 
     def _check_free(self) -> None:
         """Raise ValueError if the estimator already has an owner."""
@@ -274,6 +272,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return validated rows; nothing is learned yet. An unfitted estimator gets its stream here."""
         self._check_settings()
         is_first = not self.__sklearn_is_fitted__()
+        if is_first:
+            declaration.check(self)
         if not is_first and self._is_plain_array(X, y, sample_weight):
             check_finite(X, "X", largest=self._largest)
             if X.nbytes > _MANY_BYTES:
@@ -355,7 +355,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return self._stream.columns is not None
         if getattr(self, "columns", None) is None:
             return False
-        self._check_choice("columns", "auto")
         from batch2online.frames.table import is_table  # arrays do without
 
         return self._shard_columns is not None or is_table(X)
@@ -1046,6 +1045,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         super().__init_subclass__(**kwargs)
         check_name_is_free(cls, estimators.get(cls.__name__))
         estimators[cls.__name__] = cls
+        if "__doc__" in vars(cls):
+            cls.__doc__ = declaration.documented(cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the estimator to one file, atomically; :func:`batch2online.load` returns it."""
@@ -1082,6 +1083,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _assembled(cls, state: dict[str, Any]) -> Self:
         check_state(state, cls)
         estimator, stream = cls(**state["params"]), state["stream"]
+        declaration.check(estimator)
         columns, timings = stream["columns"], timings_from(state.get("timings"))
         estimator.n_features_in_ = stream["shape"][0] if columns is None else len(columns.schema.columns)
         if state["columns"] is not None:

@@ -27,14 +27,13 @@ from sklearn.preprocessing import StandardScaler
 
 from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load, schema
 from batch2online.app.cli.app import run_safely
-from batch2online.methods.any_estimator import estimator, problem, weighted_fit
+from batch2online.methods.any_estimator import problem, weighted_fit
 from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.storage.errors import StoreError
 from batch2online.storage.tree import DEEPEST, CheckpointError, decoded, encoded, state_of
 from batch2online.validation import LARGEST
 from forging import forged, opened
 from state_bytes import serialise
-from torture.forged import campaign
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 3))
@@ -255,8 +254,7 @@ def test_trust_is_given_by_names(trusted, tmp_path):
 
 def hold_no_models(patch):
     """Let files hold rows and no fitted models."""
-    for module in (problem, estimator):
-        patch.setattr(module, "stored_model", lambda _: None)
+    patch.setattr(problem, "stored_model", lambda _: None)
 
 
 def count_fits(monkeypatch):
@@ -507,12 +505,6 @@ def test_labels_that_no_row_may_have_are_refused(tmp_path):
     (tmp_path / "model").write_bytes(forged(manifest, members))
     with pytest.raises(CheckpointError, match="known label"):
         load(tmp_path / "model")
-
-
-@pytest.mark.full
-def test_forgeries_end_in_an_error_or_in_a_model_that_works(full):
-    n = 120 if full else 6
-    assert sum(campaign(n).values()) == n
 
 
 def test_rows_whose_powers_are_beyond_all_numbers_are_refused(tmp_path, monkeypatch):

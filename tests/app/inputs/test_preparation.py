@@ -12,7 +12,7 @@ import pytest
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.run.source import open_stream
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
+from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import Batch, DataError, Remedy, open_source
 from batch2online.app.inputs.infer import PreparationOptions, prepare
 from batch2online.app.inputs.preparation import plain
@@ -119,7 +119,7 @@ def test_a_row_that_is_dropped_says_nothing_of_its_levels():
 def prepared(tmp_path, content, name="x.csv", **settings):
     (tmp_path / name).write_bytes(content)
     with closing(open_source(str(tmp_path / name))) as source:
-        stream = open_stream(source, name, task_for(Settings(**settings)))
+        stream = open_stream(source, name, Task(Settings.written(settings)))
         chunks = list(stream.chunks())
     targets = None if chunks[0][1] is None else np.concatenate([chunk[1] for chunk in chunks])
     return np.concatenate([chunk[0] for chunk in chunks]), targets, stream

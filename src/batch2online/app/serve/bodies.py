@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from types import NoneType
 from typing import Annotated, Any
 
@@ -34,11 +33,10 @@ _LONG_BODY = 100_000
 """Bytes above which a body is decoded in a thread, so that other requests do not wait for it."""
 
 _LARGEST_EXACT = 2**53
-_MANY_NAMES = 1_000
 
 _decode_numbers = msgspec.json.Decoder(list[dict[str, float]]).decode
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
-_decode_row = msgspec.json.Decoder(Row).decode
+_row_decoder = msgspec.json.Decoder(Row)
 
 
 class TableBody:
@@ -74,11 +72,12 @@ def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa
         raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
     try:
         table = _READERS[kind](body, max_values)
+        n_names = len(set(table.column_names))  # names in CSV may be no UTF-8
     except (msgspec.MsgspecError, pa.ArrowException, ValueError, OSError, ArithmeticError, RecursionError) as error:
         raise RequestError(422, f"The body is not a table in {kind}: {error}") from error
     if not table.num_rows:
         raise RequestError(422, "The body has no rows.")
-    if len(set(table.column_names)) < table.num_columns:
+    if n_names < table.num_columns:
         raise RequestError(422, "Two columns have the same name.")
     return table
 
@@ -97,51 +96,22 @@ def _check_size(rows: int, columns: int, max_values: int) -> None:
 # -- JSON -----------------------------------------------------------------------------------------------------
 
 
-def _from_json(body: bytes, max_values: int) -> pa.Table:
-    _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
-    table = _alike(body, body[body.find(b"{") : body.find(b"}") + 1], is_lines=False)
-    return _from_rows(_decode_rows(body), max_values) if table is None else table
+def _from_json(decode: Callable[[bytes], list[Row]]) -> Callable[[bytes, int], pa.Table]:
+    def table(body: bytes, max_values: int) -> pa.Table:
+        _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
+        return _from_rows(decode(body), max_values)
 
-
-def _from_lines(body: bytes, max_values: int) -> pa.Table:
-    _check_size(10 * body.count(b"{"), 1, max_values)
-    table = _alike(body, body[: body.find(b"}") + 1], is_lines=True)
-    if table is not None:
-        return table
-    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()], max_values)
-
-
-def _alike(body: bytes, first: bytes, *, is_lines: bool) -> pa.Table | None:
-    """Return rows with the names and numbers of the first one, twice as fast as others; None if one is different."""
-    try:
-        names = {name: type(value) in (int, float) for name, value in _decode_row(first).items()}
-        rows = _decoder(tuple(names.items()), is_lines)(body) if 0 < len(names) <= _MANY_NAMES else []
-    except (msgspec.MsgspecError, ValueError):
-        return None
-    if not rows:
-        return None
-    columns = zip(names.items(), zip(*map(msgspec.structs.astuple, rows), strict=True), strict=True)
-    made = {name: _numbers(values) if is_number else _column(name, values) for (name, is_number), values in columns}
-    return pa.table(made)
-
-
-@lru_cache(maxsize=64)
-def _decoder(names: tuple[tuple[str, bool], ...], is_lines: bool) -> Callable[[bytes], list[Any]]:
-    """Return what reads rows with these names, no more and no fewer, and whether their values are numbers."""
-    fields = [(f"f{place}", int | float | None if is_number else Value) for place, (_, is_number) in enumerate(names)]
-    rename = {field: name for (field, _), (name, _) in zip(fields, names, strict=True)}
-    row: Any = msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
-    return msgspec.json.Decoder(row).decode_lines if is_lines else msgspec.json.Decoder(list[row]).decode
+    return table
 
 
 def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
     """Return rows that came one by one, each a JSON object."""
-    return _from_rows([_decode_row(content) for content in contents])
+    return _from_rows([_row_decoder.decode(content) for content in contents])
 
 
 def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int = MAX_VALUES) -> pa.Table:
     """Return rows as columns; a name that is missing in a row is a missing value there."""
-    names = dict.fromkeys(name for row in rows for name in row)
+    names = sorted(set[str]().union(*rows))
     _check_size(len(rows), len(names), max_values)
     return pa.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
 
@@ -168,6 +138,9 @@ def _numbers(values: Sequence[Any]) -> pa.Array:
 
 def exact_keys(column: pa.ChunkedArray) -> list[Any]:
     """Return keys of rows; a double that is an integer is that integer."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_temporal(kind):
+        raise RequestError(422, f"Keys are strings or integers, and these are of type {kind}: send strings.")
     found = []
     for key in column.to_pylist():
         if isinstance(key, float) and key.is_integer():
@@ -207,19 +180,15 @@ def _from_arrow(body: bytes, max_values: int) -> pa.Table:
 
 def _text_bytes(column: pa.Array) -> int:
     """Return the bytes of the strings of a column, each counted as often as it occurs."""
-    texts, counts = column, np.ones(len(column), dtype=np.int64)
-    if pa.types.is_dictionary(column.type):
-        texts = column.dictionary
-        counts = np.bincount(column.indices.drop_null().cast("int64"), minlength=len(texts))
-    if not len(texts):
-        return 0
+    texts = column.dictionary if pa.types.is_dictionary(column.type) else column
     if pa.types.is_string_view(texts.type):  # a length, then a prefix and where the rest is
-        sizes = np.frombuffer(texts.buffers()[1], "<i4")[::4][texts.offset :][: len(texts)]
+        lengths = np.frombuffer(texts.buffers()[1], "<i4")[::4][texts.offset :][: len(texts)]
+        sizes = pa.array(lengths, mask=texts.is_null().to_numpy(zero_copy_only=False))
     elif pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
-        sizes = pc.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False)
+        sizes = pc.binary_length(texts)
     else:
         return 0
-    return int(np.where(texts.is_valid(), sizes, 0).astype(np.int64) @ counts)
+    return pc.sum(sizes if texts is column else sizes.take(column.indices)).as_py() or 0
 
 
 def _is_compressed(message: pa.ipc.Message) -> bool:
@@ -252,8 +221,8 @@ def _is_compressed(message: pa.ipc.Message) -> bool:
 
 
 _READERS: dict[str, Callable[[bytes, int], pa.Table]] = {
-    "application/json": _from_json,
-    "application/x-ndjson": _from_lines,
+    "application/json": _from_json(_decode_rows),
+    "application/x-ndjson": _from_json(_row_decoder.decode_lines),
     "text/csv": _from_csv,
     "application/vnd.apache.arrow.stream": _from_arrow,
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
@@ -33,7 +32,7 @@ from batch2online.methods.any_estimator import defaults, input_support
 from batch2online.methods.any_estimator.models import InputRows
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
 from batch2online.methods.any_estimator.row_losses import loss_of
-from batch2online.methods.any_estimator.stored_models import check_trusted, stored_model
+from batch2online.methods.any_estimator.stored_models import check_trusted
 from batch2online.methods.any_estimator.stored_parameters import (
     is_missing,
     parameter_of,
@@ -47,7 +46,9 @@ from batch2online.numerics.memory import parsed_bytes
 from batch2online.numerics.threads import one_openmp_thread
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch
+from batch2online.rows import Batch, check_width
+from batch2online.schema import require
+from batch2online.settings import WrappedSettings
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
@@ -75,7 +76,7 @@ def delegated(name: str, doc: str) -> Any:
     return if_model_has(name)(method)
 
 
-class BatchToOnline(Labelled):
+class BatchToOnline(Labelled, WrappedSettings):
     """Any batch algorithm on a stream: refitted on the rows that memory holds, at times that grow geometrically.
 
     At each refresh the estimator is cloned, seeded and fitted to all rows seen while they fit in ``memory``, then to a
@@ -84,68 +85,6 @@ class BatchToOnline(Labelled):
     it, fitted attributes as well. Rows are arrays, tables of pandas, polars or Arrow with strings, categories, dates
     and missing values, or lists of strings or dictionaries: the estimator receives them in the container in which they
     came, see ``docs/tables.md``.
-
-    Parameters
-    ----------
-    estimator : estimator or function
-        A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with
-        ``fit(X[, y], sample_weight=...)``; or a function ``solve(points, weights[, targets])`` that returns a model.
-    coreset : coreset, class or function, optional
-        An empty coreset of :mod:`batch2online.coresets`, whose own settings apply; or a class or function that creates
-        one from the settings below, such as ``coresets.Uniform``. None chooses by the type of estimator, and ``repr``
-        shows the choice:
-
-        - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
-          outliers and a uniform sample; with a ``window`` and in shards ``Uniform``
-        - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
-        - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
-        - all others, and with ``resample``: ``Uniform``
-    refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: refit whenever
-        the rows have grown by half, and when the loss of recent rows has risen. If only some rows are kept, a refit is
-        skipped where the gain of the last one shows that it would gain nothing. ``Measured(growth=1.26)`` refits twice
-        as often.
-    loss : str or function, optional
-        By name, ``"squared", "absolute", "huber", "quantile", "poisson", "gamma", "tweedie", "zero_one", "log",
-        "distance", "squared_distance", "reconstruction", "negative_log_likelihood"``, with a setting ``("huber",
-        delta), ("quantile", share)`` or ``("tweedie", power)``; or a function ``loss(model, points[, targets])`` that
-        returns an array (n,). None
-        is squared for regressors, log (or zero_one) for classifiers, squared_distance for clusterers, reconstruction
-        for transformers, negative_log_likelihood for densities; functions need one.
-    sensitivity : function, optional
-        A bound ``n -> beta(n)`` of the average sensitivity of the model of n rows, coreset included and with the seed
-        kept: of an algorithm with low sensitivity of its own. :func:`theory.certificate` uses it in place of that of
-        the coreset; ``epsilon`` is then the accuracy of the algorithm.
-    resample : bool, default False
-        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows while they are kept
-        (see ``memory``), then a uniform sample.
-    epsilon : float, default 0.1
-        Weights are powers of ``1 + epsilon``.
-    memory : int or str, default "512MB"
-        Bytes that the kept rows may take, their strings included, if no ``coreset_size`` is given: a number, or a
-        string with a unit. All rows are kept and fitted while they fit in it, then the largest coreset that does.
-        Linear models (with ``coef_``) are fitted to a part of the kept rows, 500 for each coefficient and at least
-        5,000. Estimators that take the square of their rows in memory, like Gaussian processes, keep 5,000 rows at
-        most, support vector machines 20,000. Increase it if the model still gains by more rows, decrease it if refits
-        take too long.
-    coreset_size : int or None
-        Expected number of rows to keep and to fit to, whatever memory they take. None lets ``memory`` decide; it is
-        5,000 for clusterers, ``PCA`` and ``TruncatedSVD``, and if ``coreset`` is a class or function.
-    half_life : int, "auto" or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
-        2,000, 10,000 and none, and uses the one with the lowest recent loss. None is no decay.
-    window : int or None
-        Fit to this many of the last rows alone, which are stored. None is all rows.
-    churn_price : float or None
-        For clusterers: a refit replaces the model if it gains more on rows that it was not fitted to, as a share of the
-        loss, than this price times the share of labels that change. None is 0.05, as for ``OnlineClustering``; 0
-        always replaces it. The clusters of ``KMeans`` and ``MiniBatchKMeans`` keep their numbers.
-    keep_history : bool, default False
-        Keep all rows, which :meth:`forget` needs.
-    first_id : int, default 0
-        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
-    random_state : None, int or generator
-        The seed, of the coreset and of the estimator wherever its own ``random_state`` is not an integer.
 
     Attributes
     ----------
@@ -156,6 +95,14 @@ class BatchToOnline(Labelled):
 
     Notes
     -----
+    The default ``coreset`` is, by the type of estimator:
+
+    - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
+      outliers and a uniform sample; with a ``window`` and in shards ``Uniform``
+    - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
+    - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
+    - all others, and with ``resample``: ``Uniform``
+
     Algorithm 1 of the paper with Algorithm 2 inside, for any estimator. Costs are estimated on the coreset, the
     hindsight optimum on all rows if they are kept. Before the first refresh there is no model; the loss of a row is
     then that of the simplest one.
@@ -182,41 +129,6 @@ class BatchToOnline(Labelled):
     """
 
     _first_encoding = Encoding()  # of an estimator that is about to see its first rows
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        coreset: Any = None,
-        refresh: Policy | None = None,
-        loss: Any = None,
-        sensitivity: Any = None,
-        resample: bool = False,
-        epsilon: float = 0.1,
-        memory: int | str = "512MB",
-        coreset_size: int | None = None,
-        half_life: int | str | None = None,
-        window: int | None = None,
-        churn_price: float | None = None,
-        keep_history: bool = False,
-        first_id: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.coreset = coreset
-        self.refresh = refresh
-        self.loss = loss
-        self.sensitivity = sensitivity
-        self.resample = resample
-        self.epsilon = epsilon
-        self.memory = memory
-        self.coreset_size = coreset_size
-        self.half_life = half_life
-        self.window = window
-        self.churn_price = churn_price
-        self.keep_history = keep_history
-        self.first_id = first_id
-        self.random_state = random_state
 
     # -- the stream ----------------------------------------------------------------------------------------------
 
@@ -293,7 +205,10 @@ class BatchToOnline(Labelled):
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
         may_be_missing = encoding.schema is not None and input_support.accepts_missing(self.estimator)
-        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._origin is not None
+        is_numeric, by_rows_alone = (
+            encoding.is_numeric and not may_be_missing,
+            bool(self.window or self._origin is not None),
+        )
         return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, is_numeric)
 
     def _copied_coreset(self, template: CoresetBuilder) -> CoresetBuilder:
@@ -314,9 +229,11 @@ class BatchToOnline(Labelled):
 
     @property
     def _needs_targets(self) -> bool:  # type: ignore[override]
+        if self.__sklearn_is_fitted__():
+            return bool(self._stream.n_targets)
         kind = defaults.kind_of(self.estimator)
         if kind in ("function", "estimator"):
-            return self.__sklearn_is_fitted__() and bool(self._stream.n_targets)
+            return False
         return kind in ("regressor", "classifier") or bool(get_tags(self.estimator).target_tags.required)
 
     @property
@@ -343,7 +260,7 @@ class BatchToOnline(Labelled):
         """The loss, if it is not made for all targets; before the stream begins, that of the parameters."""
         given = None if self.loss is None else loss_of(self.loss)
         loss = self._stream.problem.loss if self.__sklearn_is_fitted__() else given
-        return loss if isinstance(loss, PredictorLoss) else None
+        return loss if isinstance(loss, PredictorLoss) and not loss.has_classes else None
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -492,7 +409,7 @@ class BatchToOnline(Labelled):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset.
 
         That model is the current one or one fitted now. The cost of a flexible one (trees, boosters, kernels,
-        neighbours, fewer than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
+        neighbours, fewer than 10 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
         under a model of the other half.
         """
         stream = self._check_fitted().view()
@@ -636,23 +553,6 @@ class BatchToOnline(Labelled):
         is_same = state["params"].get("estimator") == self._inner_settings()
         return {"estimator": self.estimator} if is_same else {}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the estimator, its current model and the rows that this was fitted on to one file, atomically.
-
-        :func:`batch2online.load` returns it. A warning says when the file lacks the model, since that has parts that no
-        file can hold: ``load(path, refit=True)`` then fits it again.
-        """
-        super().save(path)
-        current = self._stream.current.model
-        if current is None or is_missing(self._inner_settings()) or stored_model(current.model) is not None:
-            return  # one of a function or of an own class is for ``restore`` anyway
-        warnings.warn(
-            f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
-            "which has parts that no file can hold: load(path, refit=True) fits it again.",
-            UserWarning,
-            stacklevel=2,
-        )
-
     def _state(self) -> dict[str, Any]:
         state, stream = super()._state(), self._stream.whole()
         problem = stream.problem
@@ -677,8 +577,11 @@ class BatchToOnline(Labelled):
             stream = stream.append([], replace(stream.problem, labels=estimator._checked_labels(state["labels"])))
             own = state["params"].get("estimator")
             is_own = "estimator" not in given or (not is_missing(own) and own == estimator._inner_settings())
-            for model in models_in(stream):
-                stream.problem.open(model, trusted, refit or "estimator" in given, is_own)
+            for each in (stream.state, *stream.state.others):
+                require(isinstance(each.model, FittedEstimator | None), f"model: found a {type(each.model).__name__}")
+            for fitted in models_in(stream):
+                check_width([fitted.rows], stream.width, stream.n_targets)
+                stream.problem.open(fitted, trusted, refit or "estimator" in given, is_own)
             estimator._stream = stream
         except CheckpointError:
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import is_dataclass
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from batch2online.methods.any_estimator.object_table import (
 )
 from batch2online.refresh import Policy
 from batch2online.schema import classes
-from batch2online.storage.tree import CheckpointError
+from batch2online.storage.tree import CheckpointError, encoded
 
 _KINDS = {*SEQUENCES, "mapping", "named", "slice", "unfitted", "value"}
 """Entries of parameters."""
@@ -39,8 +39,10 @@ _PATTERNS = ("token_pattern",)
 
 def stored_parameter(value: Any) -> Any:
     """Return what a file holds of a parameter, or that it must be passed again."""
-    if isinstance(value, CoresetBuilder) and not any(map(_is_own_function, vars(value).values())):
-        return value
+    if isinstance(value, CoresetBuilder):
+        with suppress(TypeError):  # of a score of the user's own
+            encoded(value)
+            return value
     if isinstance(value, type) and issubclass(value, CoresetBuilder) and classes.get(value.__name__) is value:
         return {"coreset": value.__name__}
     if value is None or isinstance(value, bool | int | float | str | Policy):
@@ -51,10 +53,6 @@ def stored_parameter(value: Any) -> Any:
     except (TypeError, UnnameableError, CheckpointError):
         return {"missing": f"{type(value).__name__} {getattr(value, '__name__', '')}".strip()}
     return {"parts": json.dumps([*writer.entries, ("value", last)])}
-
-
-def _is_own_function(part: object) -> bool:
-    return callable(part) and not is_dataclass(part)
 
 
 def quietly_stored(value: Any) -> Any:

@@ -54,13 +54,13 @@ class SeedStatistics(Statistics):
         masses = np.bincount(labels, rows.weights if weighted else None, len(self.seeds))
         cost = float(rows.weights @ losses if weighted else losses.sum())
         new = replace(self, cost=self.cost + cost, masses=self.masses + masses)
-        return new, new._scores(losses, labels, rows.weights if weighted else None)
+        return new, new.scores_of(losses, labels, rows.weights if weighted else None)
 
     def scores(self, rows: Rows) -> FloatArray:
         if len(self.seeds) == 0:
             return np.full(len(rows), np.inf)
         labels, losses = self._assigned(rows)
-        return self._scores(losses, labels, None if all_ones(rows.weights) else rows.weights)
+        return self.scores_of(losses, labels, None if all_ones(rows.weights) else rows.weights)
 
     bounds = scores
 
@@ -69,7 +69,7 @@ class SeedStatistics(Statistics):
         labels, squared = nearest(rows.points, self.seeds)
         return labels, power(squared, self.z)
 
-    def _scores(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
+    def scores_of(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
         share = 1 / (1 + self.k)
         with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
             of_seeds = share / self.masses
@@ -122,13 +122,13 @@ class MovingSeeds(SeededSketch):
 
     def _thin(self) -> None:
         candidates = self._candidates()
-        self._reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
+        self.reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
 
     def _check(self) -> None:
         """Lower the inclusion probabilities, under the seeds so far and under new ones."""
         limited = _limited(self.statistics, self._candidates(), self._current_constant)
         self._await_next_check(self.totals.effective_rows)
-        self._reseed(limited)
+        self.reseed(limited)
 
     def _merge(self, other: Any) -> None:
         sides = [(side.statistics, side._candidates(), side._current_constant) for side in (self, other)]
@@ -142,17 +142,17 @@ class MovingSeeds(SeededSketch):
         self.statistics = SeedStatistics.empty(self.seeds.points, self.k, self.z)
         self.parts, self.n_unthinned, self._is_joined = (joined,), len(joined), True
         if len(joined) > _TOGETHER * self.settings.size:
-            self._reseed(joined)
+            self.reseed(joined)
 
     def prepared(self, history: RowSource | None = None) -> Self:
         """Return the sketch with seeds of shards that were merged."""
         if not self._is_joined:
             return self
         new = self._copy()
-        new._reseed(self._candidates())
+        new.reseed(self._candidates())
         return new
 
-    def _reseed(self, candidates: Candidates) -> None:
+    def reseed(self, candidates: Candidates) -> None:
         """Draw seeds from the candidates, each of which stands for 1 / limit rows, and thin them by the new scores."""
         weighted = replace(candidates.rows, weights=candidates.rows.weights / candidates.limits)
         self.seeds = weighted[drawn_seeds(weighted, self.k, self.z, self.settings.seed)]
@@ -213,24 +213,6 @@ class AssignedStatistics(SeedStatistics):
         least = self.masses.min(where=self.masses > 0, initial=np.inf)
         return np.asarray(weights * (losses * (share / self.cost if self.cost else 0.0) + share / least))
 
-    def exceeding(self, level: float, rows: Rows, is_nearest: BoolArray, losses: FloatArray) -> BoolArray:
-        """Mark every row whose score exceeds ``level``; some rows with a lower score may be marked as well.
-
-        A score exceeds the level where the loss exceeds a threshold that depends on the cluster. Small clusters are
-        compared with their own threshold. The large ones share the lowest of theirs, which saves a pass over the rows
-        for each of them; the caller looks at the scores of marked rows anyway.
-        """
-        if self.cost == 0 or not all_ones(rows.weights):
-            return self._scores(losses, is_nearest.argmax(axis=0), rows.weights) > level
-        share = 1 / (1 + self.k)
-        with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
-            bounds = (level - share / self.masses) * (self.cost / share)
-        is_large = self.masses >= 2 * share / level
-        found = losses > (bounds[is_large].min() if is_large.any() else np.inf)
-        for seed in np.flatnonzero(~is_large & (self.masses > 0)):
-            found |= is_nearest[seed] & (losses > bounds[seed])
-        return np.asarray(found)
-
 
 @storable
 @stores(statistics=AssignedStatistics)
@@ -244,19 +226,16 @@ class FixedSeeds(SeededSketch):
         """Return the sketch with a block of the history, the first row of which is at this position there."""
         new = self._copy()
         new.totals = self.totals.merge(SketchTotals.of(rows))
-        new._add_block(rows, position)
+        new.add_block(rows, position)
         return new
 
-    def _add_block(self, rows: Rows, position: int) -> None:
+    def add_block(self, rows: Rows, position: int) -> None:
         self.statistics, is_nearest, losses = self.statistics.with_block(rows)
         words = self._words(rows.ids)
         few = np.arange(len(rows))
         if self.totals.n_rows > self.settings.size:
-            low = words <= sampling.word_below(self._usual)
-            low |= self.statistics.exceeding(self._usual / (self.constant * SAFETY), rows, is_nearest, losses)
-            few = np.flatnonzero(low)
-            bounds = self.statistics.bounds_of(losses[few], rows.weights[few])
-            few = few[kept(sampling.inclusion_uniforms(words[few]), bounds * (self.constant * SAFETY))]
+            bounds = self.statistics.bounds_of(losses, rows.weights)
+            few = np.flatnonzero(kept(sampling.inclusion_uniforms(words), bounds * (self.constant * SAFETY)))
         labels = np.arange(len(is_nearest), dtype=np.float32) @ np.take(is_nearest, few, axis=1).astype(np.float32)
         columns = np.column_stack([losses[few], labels, position + few])
         candidates = Candidates(
@@ -290,7 +269,6 @@ def largest_value(z: float) -> float:
     reads_history=bool,
     race=Race,
     sampler=SeededSketch | None,
-    raced_rows=int,
     sampled_rows=int,
 )
 class ClusteringSketch(Sketch):
@@ -310,7 +288,7 @@ class ClusteringSketch(Sketch):
 
     def _begin(self) -> None:
         self.race, self.sampler = Race(self.k, self.z, self.settings.seed), None
-        self.raced_rows = self.sampled_rows = 0
+        self.sampled_rows = 0
         if not self.reads_history:
             self.sampler = self._new_sampler(MovingSeeds, self._no_rows(), self.settings.shape[0])
 
@@ -363,15 +341,15 @@ class ClusteringSketch(Sketch):
         return self if self._keeps_every_row else self._with_seeds(history)
 
     def _with_seeds(self, history: RowSource | None) -> Self:
-        if self.raced_rows == self.totals.n_rows and self.reads_history:
+        if self.race.rows == self.totals.n_rows and self.reads_history:
             return self
         new = self._copy()
         if not self.reads_history:
             new.sampler = self.sampler.prepared()
             return new
         assert history is not None
-        new.race, chosen = self.race.updated(history).run(history)
-        new.raced_rows, seeds = self.totals.n_rows, history.at(chosen)
+        new.race = self.race.updated(history)
+        seeds = history.at(new.race.run(history))
         is_kept = self.sampler is not None and self._current_size <= self.sampler.settings.size
         if not is_kept or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
             new.sampler, new.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
