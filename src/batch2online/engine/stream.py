@@ -183,6 +183,10 @@ class Stream:
         """Return the stream before the first row."""
         return replace(self, state=self.engine.new())
 
+    def with_history(self, history: Any) -> Stream:
+        """Return the stream with its rows in another place."""
+        return replace(self, state=self.state.with_history(history))
+
     def at(self, state: State, start: int | None = None) -> Stream:
         """Return the stream in another state, with nothing buffered."""
         start = self.buffer_id if start is None else start
@@ -299,6 +303,10 @@ class Stream:
         model = self.problem.initial_model(None, self.width, self.n_targets)
         return new.at(new.engine.unscored(replace(new.state, model=model))).refit("merged")
 
+    def without_scores(self) -> Stream:
+        """Return the stream as that of rows that were not scored."""
+        return replace(self, state=self.state.each(self.engine.unscored))
+
     # -- reading --------------------------------------------------------------------------------------
 
     @one_thread()
@@ -311,7 +319,7 @@ class Stream:
 
     def _flushed_view(self) -> Stream:
         history = None if self.state.history is None else self.state.history.for_reading()
-        return replace(self, state=self.state.with_history(history), log=None).flushed()
+        return replace(self.with_history(history), log=None).flushed()
 
     def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the cache of results for the rows seen so far."""

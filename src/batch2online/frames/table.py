@@ -97,6 +97,18 @@ class TableColumns:
     first: FirstRows | None
     strings: StringTable
 
+    def validate(self) -> None:
+        kinds = self._kinds
+        require(self.schema.container == "array", f"container: found {self.schema.container}")
+        require(len(kinds) == len(self.schema.columns), "schema: found a column twice")
+        require(set(self.preparation.inputs) <= set(kinds), "preparation: found columns that the table does not have")
+        wrong = [name for name in self.preparation.categories if kinds[name] != ColumnType.STRING]
+        require(not wrong, f"preparation: found categories of {wrong[:1]}, which holds no strings")
+        if self.first is not None:
+            require(len(self.first[0]) < LOOKAHEAD, f"first: found {len(self.first[0])} rows")
+            require(self.first[0].shape[1] == len(kinds), f"first: found {self.first[0].shape[1]} columns")
+            Encoding(self.schema, self.strings).check(self.first[0])
+
     @classmethod
     def new(cls, schema: FrameSchema, drop_first: bool, n_targets: int) -> TableColumns:
         """Return the columns of a table before its first row; ``drop_first`` as in :class:`ColumnPreparation`."""
