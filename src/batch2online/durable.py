@@ -463,7 +463,7 @@ class Durable:
     def _fix_columns(self) -> None:
         """Keep the features of a table as they are now: pending rows are stored as these features."""
         columns = self._model.stream.columns
-        if columns is not None and not columns.is_final:
+        if columns is not None and not columns.is_settled:
 
             def fix() -> None:
                 self._model._stream = self._model._fixed()

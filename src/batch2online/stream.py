@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, pairwise
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -76,7 +77,7 @@ class Stream:
         Changes of the model since the log was emptied, all of them; None where they are not logged.
     answered : Answered or None
         Earlier answers for buffered rows with late targets, if there are any.
-    columns : TableColumns or None
+    columns : Codec or None
         How tables become rows of features; None if rows are numbers as they come.
     """
 
@@ -96,7 +97,9 @@ class Stream:
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "buffer", self.buffer.copy())  # append_one writes to it: no other stream may share it
+        # append_one writes to these: no other stream may share them
+        object.__setattr__(self, "buffer", self.buffer.copy())
+        object.__setattr__(self, "columns", None if self.columns is None else self.columns.own())
 
     def validate(self) -> None:
         """Require a learner, and a buffer as wide as its rows, with fewer rows than make the next cut."""
@@ -284,7 +287,9 @@ class Stream:
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
         """Add a validated row to the buffer in place if no check is due; return whether that was done."""
-        return self.buffer.append_one(values, target, self.room)
+        if self.columns is None or self.columns.is_settled:
+            return self.buffer.append_one(values, target, self.room)
+        return bool(self.columns.append_one(values, target, partial(self.buffer.append_one, values, target, self.room)))
 
     def rows_to_cut(self) -> int:
         """Return the number of rows, including buffered ones, at which the next segment ends.

@@ -98,7 +98,8 @@ def test_single_rows_that_are_not_finite_are_refused_by_column(method, value, ki
     arguments = (1.0,) if method == "learn_one" else ()
     refuses(seen(), lambda model: getattr(model, method)([1.0, value, 2.0], *arguments), f"{kind}.* column 1")
     cells = {"c": 2.0, "b": value, "a": 1.0}
-    refuses(seen_names(), lambda model: getattr(model, method)(cells, *arguments), f"{kind}.* column 'b'")
+    if kind != "NaN":  # of rows with names, a missing value is one
+        refuses(seen_names(), lambda model: getattr(model, method)(cells, *arguments), "column 'b', contains")
 
 
 @start
@@ -109,7 +110,8 @@ def test_single_targets_that_are_not_finite_are_refused(start, value, kind):
 
 @not_finite
 def test_a_first_mapping_that_is_not_finite_is_refused_by_name(value, kind):
-    refuses(fresh(), lambda model: model.learn_one({"a": 1.0, "b": value}, 1.0), f"{kind}.* column 'b'")
+    if kind != "NaN":
+        refuses(fresh(), lambda model: model.learn_one({"a": 1.0, "b": value}, 1.0), "column 'b', contains")
 
 
 def test_the_largest_magnitudes_that_are_supported_are_learned():
@@ -140,10 +142,9 @@ def test_predict_refuses_cells_that_are_no_numbers_by_row_and_column(value):
     refuses(seen(), lambda model: model.predict(with_cell(value)), "[Rr]ow 4, column 1", (ValueError, TypeError))
 
 
-@start
 @pytest.mark.parametrize("value", ["x", {"a": 1}, None])
-def test_single_cells_that_are_no_numbers_are_refused_by_column(start, value):
-    refuses(start(), lambda model: model.learn_one([1.0, value, 2.0], 1.0), "column 1", (ValueError, TypeError))
+def test_single_cells_that_are_no_numbers_are_refused_by_column(value):
+    refuses(seen(), lambda model: model.learn_one([1.0, value, 2.0], 1.0), "column 1", (ValueError, TypeError))
 
 
 @learn

@@ -11,10 +11,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
-from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
+from batch2online import BatchToOnline, Columns, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.app.cli.app import run_safely
 
-pytestmark = pytest.mark.filterwarnings("ignore:columns=.auto.. column")
+pytestmark = pytest.mark.filterwarnings("ignore::batch2online.tables.codec.ColumnsWarning")
 N, KNOWN = 300, 150
 
 
@@ -115,7 +115,7 @@ def test_columns_auto_imputes_as_scikit_learn_does(kind):
     data, later, make = table(), table(1), KINDS[kind][1]
     target = {"regression": "y", "labels": "label"}.get(kind)
     y, given = None if target is None else data[target].to_numpy(), data.drop(columns=["y", "label"])
-    auto = make().set_params(columns="auto").fit(given, y)
+    auto = make().set_params(columns=Columns(missing="mean")).fit(given, y)
     X, Z = (features(each, auto.columns_.names, data) for each in (data, later))
     model, rows = make().fit(X, y), later[given.columns]
     found, expected = (getattr(each, "predict", getattr(each, "transform", None)) for each in (auto, model))

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from batch2online import BatchToOnline
-from batch2online.frames.columns import MISSING, Column
+from batch2online.frames.columns import MISSING, FrameColumn
 from batch2online.frames.encoding import container_of, read
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
@@ -200,13 +200,13 @@ def test_categories_are_those_of_the_rows_trained_on():
 @pytest.mark.parametrize(
     "forged",
     [
-        Column("a", "pictures", "object"),
-        Column("a", "string", "../../zone"),
-        Column("a", "string", "category", ("x", "x")),
+        FrameColumn("a", "pictures", "object"),
+        FrameColumn("a", "string", "../../zone"),
+        FrameColumn("a", "string", "category", ("x", "x")),
         FrameSchema("pandas", ()),
-        FrameSchema("spreadsheet", (Column("a", "string", "object"),)),
-        FrameSchema("pandas", (Column(None, "string", "object"),)),
-        FrameSchema("list", (Column(None, "string", "object"), Column(None, "string", "object"))),
+        FrameSchema("spreadsheet", (FrameColumn("a", "string", "object"),)),
+        FrameSchema("pandas", (FrameColumn(None, "string", "object"),)),
+        FrameSchema("list", (FrameColumn(None, "string", "object"), FrameColumn(None, "string", "object"))),
     ],
 )
 def test_what_no_table_is_comes_out_of_no_file(forged):
@@ -215,7 +215,7 @@ def test_what_no_table_is_comes_out_of_no_file(forged):
 
 
 def test_numbers_stand_for_what_a_column_can_hold():
-    table = FrameSchema("pandas", (Column("a", "boolean", "bool"), Column("b", "date", "object")))
+    table = FrameSchema("pandas", (FrameColumn("a", "boolean", "bool"), FrameColumn("b", "date", "object")))
     table.check(np.array([[1.0, -3.0], [MISSING, MISSING]]))
     for bad in ([2.0, 0.0], [0.0, 1e9], [0.0, 0.5], [np.nan, 0.0]):
         with pytest.raises(ValueError, match=r"column .* of type (boolean|date): found"):

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from batch2online import BatchToOnline
-from batch2online.frames.columns import Column, ColumnType
+from batch2online.frames.columns import ColumnType, FrameColumn
 from batch2online.frames.encoding import read, read_one
 from batch2online.frames.strings import StringTable
 from batch2online.schema import check_instance
@@ -273,10 +273,10 @@ def test_shards_of_times_with_a_zone_and_without_do_not_merge():
 
 
 def test_a_column_out_of_a_file_has_a_zone_if_its_form_has_one():
-    check_instance(Column("when", "time", "timestamp[us]"))
-    check_instance(Column("when", "time with a zone", "datetime64[ns, UTC]"))
+    check_instance(FrameColumn("when", "time", "timestamp[us]"))
+    check_instance(FrameColumn("when", "time with a zone", "datetime64[ns, UTC]"))
     with pytest.raises(ValueError, match="found a time without a zone in the form"):
-        check_instance(Column("when", "time", "datetime64[ns, UTC]"))
+        check_instance(FrameColumn("when", "time", "datetime64[ns, UTC]"))
 
 
 def test_the_same_bits_for_any_chunks_after_a_checkpoint(tmp_path):

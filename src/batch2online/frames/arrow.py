@@ -11,9 +11,9 @@ from batch2online._types import FloatArray
 from batch2online.frames.columns import (
     CATEGORICAL,
     MISSING,
-    Column,
     ColumnType,
     EncodedColumn,
+    FrameColumn,
     of_categories,
     of_floats,
     of_integers,
@@ -95,7 +95,7 @@ def _filled(array: Any, value: Any) -> Any:
     return np.asarray(array.fill_null(value).to_numpy(zero_copy_only=False))
 
 
-def array_of(column: Column, codes: Any, strings: StringTable, seen: Any = None) -> Any:
+def array_of(column: FrameColumn, codes: Any, strings: StringTable, seen: Any = None) -> Any:
     """Decode numbers to an Arrow array of the form of the column, or of the nearest that can hold them.
 
     ``seen`` are the codes of the categories that a model knows; others become missing values.
@@ -162,7 +162,7 @@ def of_polars(series: Any) -> EncodedColumn:
     return replace(made, categories=tuple(dtype.categories.to_list()) if isinstance(dtype, pl.Enum) else ())
 
 
-def polars_of(column: Column, codes: Any, strings: StringTable, seen: Any = None) -> Any:
+def polars_of(column: FrameColumn, codes: Any, strings: StringTable, seen: Any = None) -> Any:
     """Decode numbers to a column of polars, as :func:`array_of` does for Arrow."""
     import polars as pl
     import pyarrow as pa

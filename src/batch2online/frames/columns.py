@@ -95,7 +95,7 @@ class EncodedColumn:
 
 @storable
 @dataclass(frozen=True)
-class Column:
+class FrameColumn:
     """The type of a column, and the name of that type in the container."""
 
     name: str | int | None
@@ -119,12 +119,12 @@ class Column:
         found = _ZONE.search(self.form)
         return found[1] if found else "UTC"
 
-    def joined(self, other: EncodedColumn) -> tuple[Column, FloatArray]:
+    def joined(self, other: EncodedColumn) -> tuple[FrameColumn, FloatArray]:
         """Return the column with these values added, and their codes in it; ValueError if their types differ."""
         if other.kind in (self.kind, ColumnType.ALL_MISSING):
             return self, other.codes
         if self.kind == ColumnType.ALL_MISSING:
-            return Column(self.name, other.kind, other.form, other.categories), other.codes
+            return FrameColumn(self.name, other.kind, other.form, other.categories), other.codes
         if (self.kind, other.kind) == (ColumnType.NUMBER, ColumnType.BOOLEAN):
             return self, other.codes
         if (self.kind, other.kind) == (ColumnType.TIME, ColumnType.DATE):

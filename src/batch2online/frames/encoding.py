@@ -1,4 +1,4 @@
-"""Rows of any kind as rows of numbers, and back; Arrow's PyCapsule protocol."""
+"""Rows of any kind as rows of numbers, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.frames import arrow, pandas
-from batch2online.frames.columns import MISSING, Column, ColumnType, ColumnValueError, EncodedColumn, of_floats
+from batch2online.frames.columns import MISSING, ColumnType, ColumnValueError, EncodedColumn, FrameColumn, of_floats
 from batch2online.frames.objects import of_dictionaries, of_objects
 from batch2online.frames.schema import LISTS, FrameSchema
 from batch2online.frames.strings import StringTable
@@ -95,15 +95,15 @@ def read_one(x: Any, schema: FrameSchema) -> EncodedRows:
 
 
 def _read_column(
-    values: Any, encode: Encode, name: Any, before: Column | None
-) -> tuple[Column, FloatArray, dict[float, str]]:
+    values: Any, encode: Encode, name: Any, before: FrameColumn | None
+) -> tuple[FrameColumn, FloatArray, dict[float, str]]:
     place = f", column {name!r}," if name is not None else ""
     try:
         made = encode(values)
     except ColumnValueError as error:
         raise ValueError(f"Row {error.row}{place} {error.why}") from error
     if before is None:
-        return Column(name, made.kind, made.form, made.categories), made.codes, made.strings
+        return FrameColumn(name, made.kind, made.form, made.categories), made.codes, made.strings
     try:
         return *before.joined(made), made.strings
     except ValueError as error:
@@ -174,71 +174,6 @@ def first_missing(points: FloatArray) -> tuple[int, int] | None:
     return divmod(int(missing.argmax()), points.shape[1]) if missing.any() else None
 
 
-# -- Arrow's PyCapsule protocol -------------------------------------------------------------------------------
-
-
-def table(X: Any) -> Any:
-    """Return what exports a table through Arrow's PyCapsule protocol as a table of pyarrow; anything else as it is.
-
-    A stream is read to its end here, and may be one that can be read only once.
-
-    >>> import pyarrow as pa
-    >>> table(pa.table({"a": [1, 2, 3]}).to_reader()).num_rows
-    3
-    """
-    module = type(X).__module__
-    is_column = module.startswith("pyarrow") and hasattr(X, "type") and not str(X.type).startswith("struct")
-    if not _exports_arrow(X) or container_of(X) is not None or is_column:
-        return X
-    return _imported(X, "X", _pyarrow("X").table)
-
-
-def column(values: Any, what: str) -> Any:
-    """Return targets or weights that only Arrow's PyCapsule protocol gives as an array; anything else as it is.
-
-    A table of one column is that column, one of several is an array of shape (n_samples, n_columns).
-    """
-    if hasattr(values, "__array__") or not _exports_arrow(values):
-        return values
-    pa = _pyarrow(what)
-    found = _imported(values, what, pa.chunked_array if hasattr(values, "__arrow_c_stream__") else pa.array)
-    if not pa.types.is_struct(found.type):
-        return np.asarray(found)
-    columns = [np.asarray(own) for own in found.flatten()]
-    return columns[0] if len(columns) == 1 else np.column_stack(columns)
-
-
-def _exports_arrow(given: Any) -> bool:
-    return not isinstance(given, np.ndarray | type) and (
-        hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
-    )
-
-
-def _pyarrow(what: str) -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError(f"{what} is given through Arrow, which needs pyarrow: pip install pyarrow.") from error
-    return pyarrow
-
-
-def _imported(given: Any, what: str, make: Any) -> Any:
-    name = type(given).__name__
-    try:
-        found = make(given)
-    except (ValueError, TypeError, OSError) as error:
-        raise ValueError(
-            f"{what}, a {name}, cannot be read as an Arrow table: {error}. A stream that was read already must be "
-            "made again, or read into a table first, as by pyarrow.table."
-        ) from error
-    if not len(found):
-        raise ValueError(
-            f"{what}, a {name}, has no rows. If it is a stream that was read already, make it again, or read it into a "
-            "table first, as by pyarrow.table, and pass that."
-        )
-    return found
-
-
 @dataclass(frozen=True)
 class Encoding:
     """How rows of numbers are decoded; without a schema they are plain arrays."""
@@ -295,7 +230,7 @@ class Encoding:
         return Encoding(self.schema.with_columns(columns), self.strings.merged(other.strings))
 
 
-def _merged(one: Column, two: Column) -> Column:
+def _merged(one: FrameColumn, two: FrameColumn) -> FrameColumn:
     if two.kind in (one.kind, ColumnType.ALL_MISSING):
         return one
     if one.kind == ColumnType.ALL_MISSING:

@@ -10,10 +10,10 @@ import numpy as np
 from batch2online.frames.columns import (
     MISSING,
     PANDAS_FORMS,
-    Column,
     ColumnType,
     ColumnValueError,
     EncodedColumn,
+    FrameColumn,
     of_categories,
     of_floats,
     of_integers,
@@ -85,7 +85,7 @@ def _of_times(series: Any) -> EncodedColumn:
     return EncodedColumn(ColumnType.ALL_MISSING if missing.all() else kind, form, codes)
 
 
-def series_of(column: Column, codes: Any, strings: StringTable, seen: Any = None) -> Any:
+def series_of(column: FrameColumn, codes: Any, strings: StringTable, seen: Any = None) -> Any:
     """Decode numbers to a column of the form asked for, or of the nearest that can hold them.
 
     ``seen`` are the codes of the categories that a model knows, None for those that are there; others become missing
@@ -147,7 +147,7 @@ _FORMS: dict[str, str] = {
 """Forms of categories that are times."""
 
 
-def _categories(column: Column, codes: Any, strings: StringTable, seen: Any) -> Any:
+def _categories(column: FrameColumn, codes: Any, strings: StringTable, seen: Any) -> Any:
     """Return a column of categories: the known ones in their order, then those that were seen, sorted."""
     import pandas as pd
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.frames.columns import MISSING, Column, ColumnType
+from batch2online.frames.columns import MISSING, ColumnType, FrameColumn
 from batch2online.frames.strings import hash_code
 from batch2online.schema import require, storable
 from batch2online.validation import LARGEST
@@ -51,7 +51,7 @@ PER_UNIT: dict[str, float] = {ColumnType.TIME: 86_400e6, ColumnType.ZONED: 86_40
 """Microseconds of a day for times, of an hour for durations."""
 
 
-def feature_values(column: Column, codes: FloatArray) -> FloatArray:
+def feature_values(column: FrameColumn, codes: FloatArray) -> FloatArray:
     """Return the codes of a column of a table as values of a :data:`Table`."""
     values = np.where(codes == MISSING, np.nan, codes)
     return values / PER_UNIT[column.kind] if column.kind in PER_UNIT else values

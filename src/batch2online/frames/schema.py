@@ -10,7 +10,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.frames import arrow, pandas
-from batch2online.frames.columns import CATEGORICAL, MAX_ABS_VALUE, MISSING, Column, ColumnType
+from batch2online.frames.columns import CATEGORICAL, MAX_ABS_VALUE, MISSING, ColumnType, FrameColumn
 from batch2online.frames.objects import objects
 from batch2online.frames.strings import StringTable
 from batch2online.schema import storable
@@ -40,7 +40,7 @@ class FrameSchema:
     """The container in which rows came, and its columns."""
 
     container: str
-    columns: tuple[Column, ...]
+    columns: tuple[FrameColumn, ...]
 
     def validate(self) -> None:
         if self.container not in (*FRAMES, *LISTS, "array"):
@@ -128,7 +128,7 @@ class FrameSchema:
         numbers[:, self.string_columns] /= 2.0**52
         return numbers
 
-    def with_columns(self, columns: list[Column]) -> FrameSchema:
+    def with_columns(self, columns: list[FrameColumn]) -> FrameSchema:
         """Return the same table with these columns; itself if they are the same."""
         return self if tuple(columns) == self.columns else replace(self, columns=tuple(columns))
 

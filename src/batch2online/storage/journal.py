@@ -35,9 +35,7 @@ def append(database: Database, model: Any, batches: list[Batch], prepared: Any) 
     own = np.empty(0) if all_ones(weights) else weights
     entry = model._journal_entry(points, prepared.problem or stream.problem)
     if prepared.table is not None:
-        schema, strings = prepared.table
-        table = {"kinds": [column.kind for column in schema.columns], "strings": list(strings.values())}
-        entry = {"rows": entry, "table": table}
+        entry = {"rows": entry, "table": prepared.table.journal_entry()}
     entry = json.dumps(entry)
     late = () if prepared.answers is None else (prepared.answers,)
     shape, content, crc = packed(_row_place(number, entry), points, targets, own, *late)

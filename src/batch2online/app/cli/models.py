@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from batch2online.app.cli.run.outputs import in_place
 from batch2online.app.cli.run.source import check_columns
 from batch2online.app.cli.run.state import INPUT
 from batch2online.app.inputs import DataError, Input
-from batch2online.app.inputs.batch import UNITS
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.frames.columns import ColumnType
-from batch2online.frames.preparation import ColumnPreparation
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
+from batch2online.tables import codec as tables
+from batch2online.tables.codec import Codec
+from batch2online.tables.columns import Column, Table, of_arrow
 
 
 @dataclass(frozen=True)
@@ -44,22 +45,39 @@ def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = (
         raise DataError(f"{path} is neither a model nor a folder with a model.b2o.")
     model = _loaded(found, estimator, sets, trust)
     if model.stream.columns is not None:
-        return _of_table(model)
+        return StoredModel(model, None)
     return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
 
 
-def _of_table(model: Any) -> StoredModel:
-    """Return a model of tables as a model of features, and how columns become these."""
-    stream, known = model._stream, model.columns_
-    shared = {each.name: getattr(known, each.name) for each in fields(ColumnPreparation)}
-    as_times = {ColumnType.DATE: ColumnType.TIME}
-    used = [column for column in stream.columns.schema.columns if column.name in known.inputs]
-    kinds = {column.name: as_times.get(column.kind, column.kind) for column in used}
-    times = {name: kind for name, kind in kinds.items() if kind in UNITS}
-    prepared = Preparation(**shared, target=None, missing="mean", handle_unknown="other", kinds=times)
-    model._stream, model.n_features_in_ = replace(stream, columns=None), stream.width
-    model.feature_names_in_ = known.get_feature_names_out()
-    return StoredModel(model, prepared)
+@dataclass(frozen=True)
+class TablePreparation:
+    """How columns of a file become rows of a model of tables: as its codec says."""
+
+    codec: Codec
+
+    @property
+    def columns(self) -> list[str]:
+        return self.codec.inputs
+
+    @property
+    def column_kinds(self) -> dict[str, ColumnType]:
+        return {each.name: ColumnType(each.kind) for each in self.codec.coded}
+
+    @property
+    def names(self) -> list[str]:
+        return self.codec.names
+
+    def apply(self, batch: Any, _on_note: Any = None) -> Any:
+        """Return features, no targets, and a mask of all rows."""
+        read = {each.name: of_arrow(batch.table.column(each.name)) for each in self.codec.coded}
+        columns = (
+            Column(each.kind, read[each.name].values * tables.UNITS[each.kind])
+            if each.kind in tables.UNITS
+            else read[each.name]
+            for each in self.codec.coded
+        )
+        table = self.codec.checked(Table(tuple(read), tuple(columns), len(batch)))
+        return self.codec.encode(table), None, np.ones(len(batch), dtype=bool)
 
 
 def _loaded(path: Path, estimator: str | None, sets: Sequence[str], trust: bool) -> Any:
@@ -101,14 +119,23 @@ def _checked(content: Any, path: Path) -> Preparation:
 
 def needed_kinds(stored: StoredModel) -> dict[str, ColumnType]:
     """Return the types of the columns; numbers if the file has only a model."""
+    if stored.model.stream.columns is not None:
+        return TablePreparation(stored.model.stream.columns).column_kinds
     if stored.preparation is not None:
         return stored.preparation.for_prediction().column_kinds
     return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), ColumnType.NUMBER)
 
 
-def preparation_for(stored: StoredModel, source: Input) -> Preparation:
+def preparation_for(stored: StoredModel, source: Input) -> Preparation | TablePreparation:
     """Return how the columns of a source are prepared: as in the run, or selected by name."""
-    known = stored.preparation
+    known, stream = stored.preparation, stored.model.stream
+    if stream.columns is not None:
+        found = TablePreparation(stream.columns.settled())
+        check_columns(source.names, source.kinds, source.name, found)
+        stored.model._stream = replace(stream, columns=None)
+        stored.model.n_features_in_ = stream.width
+        stored.model.__dict__.pop("feature_names_in_", None)
+        return found
     if known is None:
         names = [str(column) for column in getattr(stored.model, "feature_names_in_", source.names)]
         zeros, ones = [0.0] * len(names), [1.0] * len(names)

@@ -19,7 +19,6 @@ from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
 from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding, container_of, read_one
-from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.input import PreparedRows, RowReader
@@ -39,6 +38,7 @@ from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.stream import Stream
+from batch2online.tables.capsules import table as arrow_table
 from batch2online.validation import check_targets
 
 _CORESET_ATTRIBUTES = ("labels_",)

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.frames.columns import CATEGORICAL, Column, ColumnType
+from batch2online.frames.columns import CATEGORICAL, ColumnType, FrameColumn
 from batch2online.frames.encoding import EncodedRows, Encoding, container_of, first_missing, read, rectangular
 from batch2online.frames.schema import LISTS, FrameSchema
 from batch2online.sketches.base import Sketch
@@ -63,7 +63,7 @@ def check_columns(estimator: Any, points: FloatArray, schema: FrameSchema) -> No
     name = type(estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator).__name__
     takes_categories = hasattr(estimator, "categorical_features")
 
-    def is_taken(column: Column) -> bool:
+    def is_taken(column: FrameColumn) -> bool:
         is_numeric = column.kind in (ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.ALL_MISSING)
         return is_numeric or (takes_categories and column.form in CATEGORICAL)
 

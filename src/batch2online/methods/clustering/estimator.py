@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -23,6 +23,9 @@ from batch2online.refresh import Adaptive, Policy
 from batch2online.schema import classes
 from batch2online.stream import Stream
 from batch2online.validation import LARGEST
+
+if TYPE_CHECKING:
+    from batch2online.tables.codec import Columns
 
 
 class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
@@ -82,9 +85,10 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Rows are kept unless ``history="coreset"``, which True refuses.
-    columns : "auto" or None, default None
-        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
-        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+    columns : "auto", Columns or None, default "auto"
+        How tables of pandas, polars or Arrow, and rows in dictionaries, become rows of numbers: strings become one-hot
+        columns, dates days, and missing values means, with a column that says where; all inferred from the first 10,000
+        rows of the stream. :class:`batch2online.Columns` says otherwise. None accepts numbers only, like arrays.
         ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
@@ -144,7 +148,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
-        columns: str | None = None,
+        columns: Columns | Literal["auto"] | None = "auto",
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:

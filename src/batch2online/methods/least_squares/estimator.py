@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -21,6 +21,7 @@ from batch2online.validation import check_targets
 
 if TYPE_CHECKING:
     from batch2online.methods.linear_losses.losses import PredictorLoss
+    from batch2online.tables.codec import Columns
 
 LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
 """Names of the losses of :class:`OnlineRegression`."""
@@ -91,9 +92,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
-    columns : "auto" or None, default None
-        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
-        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+    columns : "auto", Columns or None, default "auto"
+        How tables of pandas, polars or Arrow, and rows in dictionaries, become rows of numbers: strings become one-hot
+        columns, dates days, and missing values means, with a column that says where; all inferred from the first 10,000
+        rows of the stream. :class:`batch2online.Columns` says otherwise. None accepts numbers only, like arrays.
         ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
@@ -162,7 +164,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
-        columns: str | None = None,
+        columns: Columns | Literal["auto"] | None = "auto",
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:

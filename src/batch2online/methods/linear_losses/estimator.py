@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import exp
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.special import expit
@@ -24,6 +24,9 @@ from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Policy
 from batch2online.schema import check_value
 from batch2online.stream import Stream
+
+if TYPE_CHECKING:
+    from batch2online.tables.codec import Columns
 
 _LARGEST_EXPONENT = 700.0
 """Below the logarithm of the largest number."""
@@ -111,9 +114,10 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
-    columns : "auto" or None, default None
-        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
-        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+    columns : "auto", Columns or None, default "auto"
+        How tables of pandas, polars or Arrow, and rows in dictionaries, become rows of numbers: strings become one-hot
+        columns, dates days, and missing values means, with a column that says where; all inferred from the first 10,000
+        rows of the stream. :class:`batch2online.Columns` says otherwise. None accepts numbers only, like arrays.
         ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
@@ -172,7 +176,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
-        columns: str | None = None,
+        columns: Columns | Literal["auto"] | None = "auto",
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:

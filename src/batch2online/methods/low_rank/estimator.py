@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -17,6 +17,9 @@ from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.stream import Stream
+
+if TYPE_CHECKING:
+    from batch2online.tables.codec import Columns
 
 
 class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
@@ -57,9 +60,10 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
-    columns : "auto" or None, default None
-        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
-        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+    columns : "auto", Columns or None, default "auto"
+        How tables of pandas, polars or Arrow, and rows in dictionaries, become rows of numbers: strings become one-hot
+        columns, dates days, and missing values means, with a column that says where; all inferred from the first 10,000
+        rows of the stream. :class:`batch2online.Columns` says otherwise. None accepts numbers only, like arrays.
         ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
@@ -108,7 +112,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
-        columns: str | None = None,
+        columns: Columns | Literal["auto"] | None = "auto",
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:

@@ -46,7 +46,9 @@ def facts_of(model: Any, names: list[str]) -> dict[str, Any]:
         "settings": {
             name: value if isinstance(value, int | float | str) else repr(value) for name, value in settings.items()
         },
-        "inputs": [str(name) for name in getattr(model, "feature_names_in_", names)],
+        "inputs": names
+        if model.stream.columns is not None
+        else list(map(str, getattr(model, "feature_names_in_", names))),
         "rows": model.n_seen_,
         "loss": regret.loss,
         "optimum": regret.optimum,

@@ -186,7 +186,7 @@ def change_record(event: Any, model: Any = None) -> dict[str, Any]:
     found = {**known, "excess": event.excess, "reason": event.reason}
     if model is None:
         return found
-    names, labels = getattr(model, "feature_names_in_", None), getattr(model.stream.view().problem, "labels", {})
+    names, labels = model._feature_names(), getattr(model.stream.view().problem, "labels", {})
     if event.coefficient_classes is not None:
         found["coefficient_classes"] = [labels.get(code, code) for code in event.coefficient_classes]
     return found | {"explanation": explained(event, names=names, labels=labels)}

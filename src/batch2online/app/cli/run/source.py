@@ -82,7 +82,7 @@ def unused_columns(
     return {column: f"column {column!r} is ignored: {why}" for column, why in found.items()}
 
 
-def check_columns(names: Sequence[str], kinds: dict[str, ColumnType], name: str, known: Preparation) -> None:
+def check_columns(names: Sequence[str], kinds: dict[str, ColumnType], name: str, known: Any) -> None:
     """Raise an error if an input lacks a column, or if a column has another type than in the preparation."""
     for column, kind in known.column_kinds.items():
         if column not in kinds:
