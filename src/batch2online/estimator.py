@@ -397,7 +397,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         check_finite(points, "X", names, largest=self._largest)
 
     def _prepare_encoded(self, table: Table, y: Any, sample_weight: Any) -> PreparedRows:
-        """Return validated rows of a table: as features, or as they came until these are decided."""
+        """Return validated rows of a table: as features, or as they came until these are decided.
+
+        Rows without a target are skipped.
+        """
+        if self._needs_targets and (skipped := given.without_target(y)) is not None and len(skipped) == len(table):
+            _warn(f"rows without a target are skipped, {skipped.sum():,} here; predict answers them")
+            table, y = table[~skipped], given.target_array(y)[~skipped]
+            is_weighted = sample_weight is not None and np.ndim(sample_weight)
+            sample_weight = np.asarray(sample_weight)[~skipped] if is_weighted else sample_weight
         y, of_targets = self._prepared_targets(y)
         targets = check_targets(y, len(table))
         if self.__sklearn_is_fitted__():
@@ -768,7 +776,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             found = codec.encode_one(values, min(_EXACT, self._largest)) if is_complete else None
             if found is not None:
                 return np.array(found)
-            return self._features_of(codec.checked(codec.row(values)))[0]
+            features: FloatArray = self._features_of(codec.checked(codec.row(values)))[0]
+            return features
         names = getattr(self, "feature_names_in_", None)
         if isinstance(x, Mapping):
             if names is None:

@@ -152,6 +152,18 @@ def target_array(y: Any) -> Any:
     return np.asarray(y.toarray() if sp.issparse(y) else unmasked(y, "y"))
 
 
+def without_target(y: Any) -> Any:
+    """Return which rows have no target, a mask; None if all of them have one, or it is for others to refuse y."""
+    y = target_array(y) if y is not None else np.empty(0)
+    if y.ndim not in (1, 2) or not y.size or y.dtype.kind not in "fO":
+        return None
+    from batch2online.tables.columns import is_missing
+
+    cells = y.reshape(len(y), -1)
+    found = np.isnan(cells) if y.dtype.kind == "f" else np.array([list(map(is_missing, row)) for row in cells.tolist()])
+    return found.any(axis=1) if found.any() else None
+
+
 def single(y: Any) -> Any:
     """Return one label as an array of one."""
     array = np.empty(1, dtype=object)

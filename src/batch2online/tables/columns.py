@@ -349,7 +349,7 @@ def of_values(values: Any) -> Column:
         return of_floats(listed)
     if kinds <= {str, type(None)}:
         return of_strings(listed)
-    present = [row for row, value in enumerate(listed) if not _is_missing(value)]
+    present = [row for row, value in enumerate(listed) if not is_missing(value)]
     given = [listed[row] for row in present]
     if given and all(isinstance(value, str) for value in given):
         known = dict.fromkeys(present)
@@ -380,7 +380,7 @@ def _of_array(values: Any) -> Column:
     return of_ticks(values.astype(np.int64), missing, unit, TIME if values.dtype.kind == "M" else DURATION)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or one of those that pandas uses for them."""
     if value is None:
         return True
