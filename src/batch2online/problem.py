@@ -70,6 +70,9 @@ class Problem(ABC):
     costs_are_exact: ClassVar[bool] = False
     """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset."""
 
+    optimum_is_held_out: ClassVar[bool] = False
+    """Whether ``optimum`` may be measured on other rows than the models were fitted to, and so exceed their cost."""
+
     tries_changes: ClassVar[bool] = False
     """Whether a replaced model is scored beside its successor for a while, for the ``trial`` of a change."""
 

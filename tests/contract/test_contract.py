@@ -41,16 +41,16 @@ def test_what_is_excused_or_registered_is_there_and_what_is_public_is_not_excuse
 @pytest.mark.parametrize("case", cases_of(FOUND))
 @pytest.mark.parametrize("name", sketch_checks)
 @pytest.mark.covering(times=3)
-def test_promises_of_all(name, case, tmp_path):
-    sketch_checks[name](case, tmp_path)
+def test_promises_of_all(name, case):
+    sketch_checks[name](case)
 
 
 @pytest.mark.usefixtures("blocks_of_few_rows")
 @pytest.mark.parametrize("case", cases_of(ESTIMATORS))
 @pytest.mark.parametrize("name", estimator_checks)
 @pytest.mark.covering(times=3)
-def test_promises_of_estimators(name, case, tmp_path):
-    estimator_checks[name](case, tmp_path)
+def test_promises_of_estimators(name, case):
+    estimator_checks[name](case)
 
 
 def expected_failures(estimator):

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import NotFittedError
 
 import state_bytes as storage
 from batch2online import OnlineRegression, checks, coresets
@@ -32,7 +31,7 @@ def seen_names():
 
 def with_cell(value):
     """Ten rows with this value at row 4, column 1."""
-    return checks.with_cell(X, value)
+    return checks.with_value(X[:10], value, (4, 1))
 
 
 LEARN = {
@@ -65,13 +64,6 @@ not_finite = pytest.mark.parametrize(
 @learn
 @start
 @not_finite
-def test_rows_that_are_not_finite_are_refused_by_row_and_column(start, learn, value, kind):
-    refuses(start(), lambda model: learn(model, with_cell(value), Y[:10]), f"X .*{kind}.* row 4, column 1")
-
-
-@learn
-@start
-@not_finite
 def test_targets_that_are_not_finite_are_refused_by_row(start, learn, value, kind):
     targets = np.where(np.arange(10) == 7, value, 1.0)
     refuses(start(), lambda model: learn(model, X[:10], targets), f"y .*{kind}.* row 7")
@@ -85,11 +77,6 @@ def test_sparse_rows_that_are_not_finite_are_refused_by_row_and_column(start, va
     rows = sp.csr_array(dense)
     refuses(start(), lambda model: model.partial_fit(rows, Y[:10]), f"X .*{kind}.* row 4, column 1")
     refuses(seen(), lambda model: model.predict(rows), f"X .*{kind}.* row 4, column 1")
-
-
-@not_finite
-def test_predict_refuses_what_is_not_finite(value, kind):
-    refuses(seen(), lambda model: model.predict(with_cell(value)), f"X .*{kind}.* row 4, column 1")
 
 
 @pytest.mark.parametrize("method", ["learn_one", "predict_one"])
@@ -106,12 +93,6 @@ def test_single_rows_that_are_not_finite_are_refused_by_column(method, value, ki
 @not_finite
 def test_single_targets_that_are_not_finite_are_refused(start, value, kind):
     refuses(start(), lambda model: model.learn_one(X[0], value), f"y .*{kind}")
-
-
-@not_finite
-def test_a_first_mapping_that_is_not_finite_is_refused_by_name(value, kind):
-    if kind != "NaN":
-        refuses(fresh(), lambda model: model.learn_one({"a": 1.0, "b": value}, 1.0), "column 'b', contains")
 
 
 def test_the_largest_magnitudes_that_are_supported_are_learned():
@@ -135,11 +116,6 @@ def test_cells_of_frames_that_are_no_numbers_are_refused_by_row_and_name(value):
     frame = pd.DataFrame(with_cell(value), columns=NAMES)
     for act in (lambda model: model.partial_fit(frame, Y[:10]), lambda model: model.predict(frame)):
         refuses(seen_names(), act, "[Rr]ow 4, column 'b'", (ValueError, TypeError))
-
-
-@pytest.mark.parametrize("value", ["x", {"a": 1}])
-def test_predict_refuses_cells_that_are_no_numbers_by_row_and_column(value):
-    refuses(seen(), lambda model: model.predict(with_cell(value)), "[Rr]ow 4, column 1", (ValueError, TypeError))
 
 
 @pytest.mark.parametrize("value", ["x", {"a": 1}, None])
@@ -194,23 +170,6 @@ def test_complex_numbers_are_refused(start, act):
 )
 def test_shapes_that_make_no_sense_are_refused(start, learn, rows, targets, message):
     refuses(start(), lambda model: learn(model, rows, targets), message)
-
-
-@pytest.mark.parametrize("columns", [2, 4])
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda model, rows: model.partial_fit(rows, Y),
-        lambda model, rows: model.partial_fit(sp.csr_array(rows), Y),
-        lambda model, rows: model.predict(rows),
-        lambda model, rows: model.learn_one(rows[0], 1.0),
-        lambda model, rows: model.predict_one(rows[0]),
-    ],
-    ids=["partial_fit", "sparse partial_fit", "predict", "learn_one", "predict_one"],
-)
-def test_rows_of_another_width_are_refused(act, columns):
-    rows = np.ones((len(X), columns))
-    refuses(seen(), lambda model: act(model, rows), f"{columns}.* 3|3 .*{columns}")
 
 
 @pytest.mark.parametrize(("first", "later"), [(None, 1), (None, 2), (1, None), (2, 1), (2, 3), (2, None)])
@@ -297,17 +256,6 @@ def test_a_bad_weight_in_any_piece_of_sparse_rows_leaves_no_trace(at):
 # -- ids, parameters, order of calls --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [6, 40])
-def test_ids_beyond_those_possible_are_refused_when_the_rows_come(n):
-    model = fresh(first_id=2**63 - 6)
-    refuses(model, lambda model: model.partial_fit(X[:n], Y[:n]), "first_id")
-    model.partial_fit(X[:4], Y[:4])
-    refuses(model, lambda model: model.partial_fit(X[:2], Y[:2]), "first_id")
-    model.learn_one(X[4], Y[4])
-    refuses(model, lambda model: model.learn_one(X[5], Y[5]), "first_id")
-    assert model.coreset_.ids.tolist() == list(range(2**63 - 6, 2**63 - 1))
-
-
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
@@ -377,26 +325,6 @@ def test_parameters_out_of_range_are_refused_by_name(parameter):
 def test_policies_out_of_range_are_refused_by_name(policy, arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         policy(**arguments)
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda model: model.predict(X),
-        lambda model: model.predict_one(X[0]),
-        lambda model: model.forget([0]),
-        lambda model: model.merge(seen()),
-        lambda model: model.save("model"),
-        lambda model: model.coef_,
-        lambda model: model.n_seen_,
-        lambda model: model.changes_,
-        lambda model: model.coreset_,
-        lambda model: model.regret_,
-    ],
-    ids=["predict", "predict_one", "forget", "merge", "save", "coef_", "n_seen_", "changes_", "coreset_", "regret_"],
-)
-def test_nothing_is_read_before_rows_have_come(act):
-    refuses(fresh(), act, "has seen", NotFittedError)
 
 
 # -- rows in other forms --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import OnlineRegression, load, sampling
+from batch2online import OnlineRegression, sampling
 from batch2online.checks import small_blocks
 from batch2online.coresets import Everything, Leverage, Uniform
 from batch2online.methods import scores
@@ -127,33 +127,6 @@ def test_single_rows_are_the_same_as_chunks(name):
     at_once = new().partial_fit(X, y)
     assert_identical(one_by_one, at_once)
     assert_identical(learn(new(), X, y, range(1, 1_200)), at_once)
-
-
-def test_a_caller_may_reuse_the_memory_of_its_chunks():
-    X, y = data("gaussian")
-    model, rows, targets = new(), np.empty((50, 5)), np.empty(50)
-    for start in range(0, N, 50):
-        rows[:], targets[:] = X[start : start + 50], y[start : start + 50]
-        model.partial_fit(rows, targets)
-        rows[:], targets[:] = np.nan, np.nan
-    assert_identical(model, learned_at_once("gaussian"))
-
-
-def test_looking_changes_nothing():
-    X, y = data("heavy_tailed")
-    model = new()
-    for start, stop in pairwise([0, *random_cuts(N, 40, 2), N]):
-        model.partial_fit(X[start:stop], y[start:stop])
-        assert len(model.coreset_) <= model.regret_.rows == model.n_seen_ == stop
-    assert_identical(model, learned_at_once("heavy_tailed"))
-
-
-@pytest.mark.parametrize("at", [10, 1_000, 1_234])
-@every_stream
-def test_a_saved_learner_continues_where_it_was(name, at, tmp_path):
-    X, y = data(name)
-    learn(new(), X[:at], y[:at], [at // 3]).save(tmp_path / "model")
-    assert_identical(load(tmp_path / "model").partial_fit(X[at:], y[at:]), learned_at_once(name))
 
 
 # -- the same rows by another way ---------------------------------------------------------------------
@@ -291,19 +264,6 @@ def check_that_all_paths_meet(kind, case, size, intercept, first_id):
         assert_same_coreset(construction.coreset(), *expected(remaining))
 
 
-@pytest.mark.parametrize("kind", [Leverage, Uniform, Everything])
-def test_forgetting_nothing_before_any_row_changes_nothing(kind):
-    construction = kind(random_state=SEED, keep_history=True).forget([])
-    assert len(construction.add(np.ones((3, 2))).coreset()) == 3
-
-
-@pytest.mark.parametrize("kind", [Leverage, Uniform, Everything])
-def test_a_construction_that_forgot_all_its_rows_starts_again(kind):
-    construction = kind(random_state=SEED, keep_history=True).add(np.ones((3, 2))).forget([0, 1, 2])
-    assert len(construction.coreset()) == 0
-    assert construction.add(np.ones((3, 2))).coreset().ids.tolist() == [3, 4, 5]
-
-
 @given(case=cases(), intercept=st.booleans(), first_id=st.integers(600, 1_000), exact=st.booleans())
 @settings(max_examples=20, deadline=None)
 @pytest.mark.slow
@@ -322,18 +282,6 @@ def test_models_of_any_rows_do_not_depend_on_chunks(case, intercept, first_id, e
     for piece in case.pieces:
         chunked.partial_fit(case.X[piece], case.y[piece], sample_weight=case.weights[piece])
     assert_identical(chunked, new().partial_fit(case.X, case.y, sample_weight=case.weights))
-
-
-@given(case=cases(), absent=st.floats(0, 0.9))
-@settings(max_examples=30, deadline=None)
-@pytest.mark.slow
-def test_a_row_of_weight_zero_is_absent(case, absent):
-    present = case.rng.random(len(case.X)) >= absent
-    present[0] = True
-    one, other = (OnlineRegression(coreset_size=40, random_state=SEED) for _ in range(2))
-    one.partial_fit(case.X, case.y, sample_weight=np.where(present, case.weights, 0.0))
-    other.partial_fit(case.X[present], case.y[present], sample_weight=case.weights[present])
-    assert_identical(one, other)
 
 
 @pytest.mark.parametrize("intercept", [True, False])

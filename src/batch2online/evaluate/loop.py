@@ -110,22 +110,25 @@ class Clock:
 def run(name: str, seed: int, model: Any, loss: Loss, stream: Arrivals) -> tuple[Outcome, Curve]:
     """Deal the stream out to a fresh model. Rows are scored under the answer given before they were handed over."""
     learner, watch, clock = Adapter(model), Watch(loss, stream.probe), Clock()
-    losses, changes, warm_up = np.empty(len(stream.X)), [], loss.warm_up()
+    losses, without_model, changes = np.empty(len(stream.X)), np.zeros(len(stream.X), dtype=np.bool_), []
     for rows in stream.pieces():
         asked, _ = stream.piece(rows)
         with clock:
             answer = ask(learner, loss, asked)
-        X, y = stream.X[rows], None if stream.y is None else stream.y[rows]
         if answer is None:
-            losses[rows], warm_up = loss.without_model(warm_up, X, y)
+            without_model[rows] = True
         else:
-            losses[rows] = loss.losses(answer, X, y)
+            losses[rows] = loss.losses(answer, stream.X[rows], None if stream.y is None else stream.y[rows])
         with clock:
             learner.learn(*stream.piece(rows))
         watch.observe(learner, is_scored=rows.stop > stream.warmup)
         changes.append(watch.changes)
     if not watch.has_answer:
         loss.answer(learner, stream.probe)  # raises the error that explains why there never was one
+    if without_model.any():
+        few = slice(1 + int(np.flatnonzero(without_model)[-1]))
+        earlier = loss.before_model(stream.X[few], None if stream.y is None else stream.y[few])
+        losses[without_model] = earlier[without_model[few]]
     return _summary(name, seed, stream, losses, clock, watch), curve_of(name, seed, stream, losses, np.array(changes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -12,15 +13,15 @@ from scipy.linalg import eigh, subspace_angles
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.evaluate.adapters import Adapter, capacity
+from batch2online.methods import losses as table
 from batch2online.methods.clustering import solver
 from batch2online.methods.least_squares.estimator import OnlineRegression
-from batch2online.methods.linear_losses.losses import PredictorLoss, of_regression
 from batch2online.methods.low_rank.problem import ROUNDING, LowRank, Subspace
-from batch2online.warm_up import LabelsSoFar, MeanSoFar
+from batch2online.warm_up import MeanSoFar, WarmUp
 
 
 def changed(old: Any, new: Any) -> bool:
@@ -70,34 +71,6 @@ def prediction_change(old: FloatArray, new: FloatArray) -> float:
     return float(np.sqrt(np.square(np.asarray(new) - np.asarray(old)).mean()))
 
 
-@dataclass(frozen=True)
-class AnswersSoFar:
-    """The mean of the targets before each row, or the most frequent of the labels before it.
-
-    >>> AnswersSoFar().before(np.array(["a", "b", "b", "a"]))[0].tolist()
-    ['a', 'a', 'a', 'b']
-    """
-
-    mean: MeanSoFar = field(default_factory=lambda: MeanSoFar(of_targets=True))
-    counts: tuple[tuple[Any, int], ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no row was seen: the first row is its own prediction and has no loss."""
-        return not self.counts and self.mean.first is None
-
-    def before(self, y: Any) -> tuple[Any, Self]:
-        """Return a prediction of each target from those before it, and the updated baseline."""
-        if y.dtype.kind == "f":
-            away, mean = self.mean.residuals(y.reshape(len(y), -1), np.ones(len(y)))
-            return y - away.reshape(y.shape), type(self)(mean, self.counts)
-        counts, answers = dict(self.counts), []
-        for label in y.tolist():
-            answers.append(max(counts, key=lambda known: counts[known]) if counts else label)
-            counts[label] = counts.get(label, 0) + 1
-        return np.array(answers), type(self)(self.mean, tuple(counts.items()))
-
-
 _ORTHONORMAL = 1e-8
 _RESTARTS = 10
 
@@ -113,14 +86,9 @@ class Loss(ABC):
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
         """Loss of each row."""
 
-    def warm_up(self) -> Any:
-        """Return what rows are scored by until the first answer, and has seen none: the mean of the rows before."""
-        return MeanSoFar(of_targets=False)
-
-    def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
-        """Return the loss of each row, predicted from those before it as in ``regret_``, and the updated baseline."""
-        (losses, _), warm_up = warm_up.score(X, _columns(X, y), np.ones(len(X)))
-        return losses, warm_up
+    def before_model(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        """Return the loss of each row of a stream, predicted from those before it as in ``regret_``."""
+        return _scored_by(MeanSoFar(of_targets=False), X, y)
 
     def differ(self, old: Any, new: Any) -> bool:
         """Whether two answers on the same rows are those of different models."""
@@ -140,64 +108,32 @@ class Loss(ABC):
 
 
 @dataclass(frozen=True)
-class Squared(Loss):
-    """Regression: squared error, summed over targets. Hindsight: least squares with an intercept."""
+class Predictions(Loss):
+    """A loss of predictions: a function of targets and predictions, or an entry of the table of losses.
 
-    def answer(self, learner: Adapter, X: FloatArray) -> FloatArray:
+    ``best`` is an estimator whose fit to all rows is the model in hindsight, which is not known otherwise (NaN). Until
+    the first model, a function is given the mean of the targets before a row, for labels the most frequent one.
+    """
+
+    function: Callable[[Any, Any], Any] | table.Loss
+    best: Any = field(default=None, compare=False, repr=False)
+
+    def answer(self, learner: Adapter, X: FloatArray) -> Any:
         return learner.predict(X)
 
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        squared = np.square(_residuals(answer, y))
-        return squared if squared.ndim == 1 else squared.sum(axis=1)
-
-    def warm_up(self) -> Any:
-        return MeanSoFar(of_targets=True)
-
-    def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         if y is None:
-            raise ValueError("A loss of regression needs targets: pass y.")
-        rows = np.column_stack([np.ones(len(X)), X])
-        return self.losses(rows @ np.linalg.lstsq(rows, y, rcond=None)[0], X, y)
-
-    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
-        return prediction_change(old, new)
-
-
-@dataclass(frozen=True)
-class Absolute(Squared):
-    """Regression: the root of the squared error of a row. Hindsight: still the least-squares model."""
-
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        return np.sqrt(super().losses(answer, X, y))
-
-    def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
-        (_, roots), warm_up = warm_up.score(X, _columns(X, y), np.ones(len(X)))
-        return roots, warm_up
-
-
-@dataclass(frozen=True)
-class Predictions(Squared):
-    """Any function of targets and predictions that gives a loss for each row.
-
-    ``best`` is an estimator whose fit to all rows is the model in hindsight, which is not known otherwise (NaN). Until
-    the first model the prediction is the mean of the targets before a row, for labels the most frequent one.
-    """
-
-    function: Callable[[Any, Any], Any]
-    best: Any = field(default=None, compare=False, repr=False)
-
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+            raise ValueError("A loss of predictions needs targets: pass y.")
+        if isinstance(self.function, table.Loss):
+            return self.function.of_prediction(answer, y)[0]
         return np.asarray(self.function(y, answer), dtype=np.float64)
 
-    def warm_up(self) -> Any:
-        return AnswersSoFar()
-
-    def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
-        answers, following = warm_up.before(np.asarray(y))
-        losses = self.losses(answers, X, y)
-        if warm_up.is_empty:
-            losses[:1] = 0.0
-        return losses, following
+    def before_model(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        if isinstance(self.function, table.Loss):
+            return _scored_by(self.function.warm_up(), X, y)
+        losses = self.losses(_predicted_so_far(np.asarray(y)), X, y)
+        losses[:1] = 0.0
+        return losses
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         if self.best is None:
@@ -207,6 +143,100 @@ class Predictions(Squared):
     def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
         """For labels the share that changed."""
         return prediction_change(old, new) if old.dtype.kind == "f" else float((old != new).mean())
+
+
+def _scored_by(warm_up: WarmUp, X: FloatArray, y: FloatArray | None) -> FloatArray:
+    targets = np.empty((len(X), 0)) if y is None else y.reshape(len(y), -1)
+    return warm_up.score(X, targets, np.ones(len(X)))[0][0]
+
+
+def _predicted_so_far(y: Any) -> Any:
+    """Return the mean of the targets before each row, or the most frequent of the labels before it.
+
+    >>> _predicted_so_far(np.array(["a", "b", "b", "a"])).tolist()
+    ['a', 'a', 'a', 'b']
+    """
+    if y.dtype.kind == "f":
+        away, _ = MeanSoFar(of_targets=True).residuals(y.reshape(len(y), -1), np.ones(len(y)))
+        return y - away.reshape(y.shape)
+    counts, found = Counter[Any](), []
+    for label in y.tolist():
+        found.append(counts.most_common(1)[0][0] if counts else label)
+        counts[label] += 1
+    return np.array(found)
+
+
+@dataclass(frozen=True)
+class Squared(Predictions):
+    """Regression: squared error, summed over targets. Hindsight: least squares with an intercept."""
+
+    function: Any = field(default=table.LOSSES["squared"], repr=False)
+    best: Any = field(default_factory=LinearRegression, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Absolute(Squared):
+    """Regression: the root of the squared error of a row. Hindsight: still the least-squares model."""
+
+    function: Any = field(default=table.LOSSES["absolute"], repr=False)
+
+
+@dataclass(frozen=True)
+class LogarithmicLoss(Predictions):
+    """Negative logarithm of the predicted probability of the true class.
+
+    Hindsight: ``LogisticRegression`` on all rows.
+    """
+
+    function: Any = field(default=table.LOSSES["log"], repr=False)
+    best: Any = field(default_factory=lambda: LogisticRegression(max_iter=1000), compare=False, repr=False)
+
+    def answer(self, learner: Adapter, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return learner.probabilities(X)
+
+    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        classes, shares = answer
+        assert y is not None
+        place = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+        return super().losses(shares, X, np.where(classes[place] == y, place, len(classes)))
+
+    def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        best = clone(self.best).fit(X, y)
+        return self.losses((best.classes_, best.predict_proba(X)), X, y)
+
+    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
+        """Mean absolute change of a probability, 1 where there are other classes now."""
+        return float(np.abs(old[1] - new[1]).mean()) if np.array_equal(old[0], new[0]) else 1.0
+
+
+@dataclass(frozen=True)
+class WithScale:
+    """A loss of linear models as a function of targets and predictions; Huber's has this scale.
+
+    Predictions that the loss has no value for, such as a count below zero, cost what the nearest ones do.
+
+    >>> WithScale(table.Poisson())(np.array([1.0, 2.0]), np.array([1.0, 2.0])).tolist()
+    [0.0, 0.0]
+    """
+
+    loss: table.PredictorLoss
+    scale: float = 1.0
+
+    def __call__(self, y: FloatArray, predictions: Any) -> FloatArray:
+        values = np.clip(np.asarray(predictions, dtype=np.float64), -1e100, 1e100)
+        return self.loss.value(self.loss.predictor(values), y, self.loss.scoring_scale(self.scale))
+
+
+def of_regression(
+    loss: str, scale: float = 1.0, alpha: float = 0.0, l1_ratio: float = 0.0, **own: float
+) -> Predictions:
+    """Return a loss of ``OnlineRegression``, which has the same parameters: in hindsight, its fit to all rows."""
+    best = OnlineRegression(loss=loss, alpha=alpha, l1_ratio=l1_ratio, coreset_size=_EVERYTHING, random_state=0)
+    return Predictions(WithScale(table.predictor_loss(loss, **own), scale), best.set_params(**own))
+
+
+_EVERYTHING = 2**40
+"""A size of a coreset that no table reaches: all rows are kept."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +257,8 @@ class ClusteringLoss(Loss):
         squared = cdist(X, answer, "sqeuclidean").min(axis=1)
         return np.asarray(squared if self.z == 2 else squared ** (self.z / 2))
 
-    def warm_up(self) -> Any:
-        return MeanSoFar(of_targets=False, power=self.z)
+    def before_model(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        return _scored_by(MeanSoFar(of_targets=False, power=self.z), X, y)
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         assert self.n_clusters is not None
@@ -263,8 +293,8 @@ class LowRankLoss(Loss):
         squared, root = LowRank(len(components), self.center).losses(subspace, X, np.empty((len(X), 0)))
         return squared if self.squared else root
 
-    def warm_up(self) -> Any:
-        return MeanSoFar(of_targets=False, power=2.0 if self.squared else 1.0)
+    def before_model(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        return _scored_by(MeanSoFar(of_targets=False, power=2.0 if self.squared else 1.0), X, y)
 
     def differ(self, old: Any, new: Any) -> bool:
         """Bases of the same subspace count as the same model, and so do subspaces that differ by rounding alone."""
@@ -321,16 +351,6 @@ def best_centers(X: FloatArray, n_clusters: int, z: float = 2.0, seed: int = 0) 
     return np.asarray(solver.solve(X, np.ones(len(X)), n_clusters, z, seed, starts=_RESTARTS))
 
 
-def _residuals(answer: Any, y: FloatArray | None) -> FloatArray:
-    if y is None:
-        raise ValueError("A loss of regression needs targets: pass y.")
-    return np.asarray(y - np.reshape(answer, y.shape))
-
-
-def _columns(X: FloatArray, y: FloatArray | None) -> FloatArray:
-    return np.empty((len(X), 0)) if y is None else y.reshape(len(y), -1)
-
-
 def _orthonormal(components: FloatArray) -> FloatArray:
     """Return a basis of the same subspace that is orthonormal: the components themselves where they are."""
     overlap = components @ components.T
@@ -344,76 +364,3 @@ def _needed_capacity(model: Any, name: str) -> int:
     if found is None:
         raise ValueError(f"{type(model).__name__} has no {name}: give the loss as an object with it.")
     return found
-
-
-LEAST = 1e-15
-"""A probability below this counts as this, so that a loss is finite."""
-
-
-@dataclass(frozen=True)
-class LogarithmicLoss(Loss):
-    """Negative logarithm of the predicted probability of the true class.
-
-    Hindsight: ``LogisticRegression`` on all rows.
-    """
-
-    def answer(self, learner: Adapter, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return learner.probabilities(X)
-
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        classes, shares = answer
-        assert y is not None
-        place = np.searchsorted(classes, y).clip(max=len(classes) - 1)
-        own = np.where(classes[place] == y, shares[np.arange(len(y)), place], 0.0)
-        return np.asarray(-np.log(np.clip(own, LEAST, 1.0)))
-
-    def warm_up(self) -> Any:
-        return LabelsSoFar(is_log=True)
-
-    def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        best = LogisticRegression(max_iter=1000).fit(X, y)
-        return self.losses((best.classes_, best.predict_proba(X)), X, y)
-
-    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
-        """Mean absolute change of a probability, 1 where there are other classes now."""
-        return float(np.abs(old[1] - new[1]).mean()) if np.array_equal(old[0], new[0]) else 1.0
-
-
-_EVERYTHING = 2**40
-"""A size of a coreset that no table reaches: all rows are kept."""
-
-
-@dataclass(frozen=True)
-class PredictorLosses(Predictions):
-    """What predictions cost under a loss of ``OnlineRegression``, which has the same parameters.
-
-    Hindsight is ``OnlineRegression`` with all rows kept. Predictions that the loss has no value for, such as a count
-    below zero, cost what the nearest ones do. The scale of Huber's loss is ``scale``.
-
-    >>> PredictorLosses(loss="poisson").losses(np.array([1.0, 2.0]), np.empty((2, 0)), np.array([1.0, 2.0])).tolist()
-    [0.0, 0.0]
-    """
-
-    function: Any = field(default=None, repr=False)
-    loss: str = "absolute"
-    quantile: float = 0.5
-    power: float = 1.5
-    delta: float = 1.35
-    alpha: float = 0.0
-    l1_ratio: float = 0.0
-    scale: float = 1.0
-
-    @property
-    def _own(self) -> PredictorLoss:
-        return of_regression(self.loss, self.quantile, self.power, self.delta)
-
-    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        assert y is not None
-        own, values = self._own, np.clip(np.asarray(answer, dtype=np.float64), -1e100, 1e100)
-        return own.value(own.predictor(values), y, own.scoring_scale(self.scale))
-
-    def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        names = ("loss", "quantile", "power", "delta", "alpha", "l1_ratio")
-        settings = {name: getattr(self, name) for name in names}
-        best = OnlineRegression(coreset_size=_EVERYTHING, random_state=0, **settings).fit(X, y)
-        return self.losses(best.predict(X), X, y)

@@ -12,7 +12,7 @@ from batch2online.app.cli.app import run_safely
 from batch2online.app.report.regression import below, predicted_coreset
 from batch2online.baselines.peers import of_loss
 from batch2online.datasets.tables import LABELS, load_table
-from batch2online.evaluate.losses import PredictorLosses
+from batch2online.evaluate.losses import of_regression
 
 LOSSES = {
     "huber": (["--delta", "1.5"], "scikit-learn Passive-Aggressive"),
@@ -42,7 +42,7 @@ def test_the_best_model_in_hindsight_is_that_of_the_loss(loss):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     y = np.exp(X @ [0.5, -0.2]) * rng.gamma(3.0, size=300)
-    measure = PredictorLosses(loss=loss)
+    measure = of_regression(loss)
     best = OnlineRegression(loss=loss, coreset_size=10**6).fit(X, y)
     least = measure.hindsight(X, y).sum()
     assert least == pytest.approx(measure.losses(best.predict(X), X, y).sum(), rel=1e-9)

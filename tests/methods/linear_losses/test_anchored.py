@@ -13,7 +13,7 @@ import pytest
 
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.coresets import Anchored
-from batch2online.methods.linear_losses.losses import Logistic, Poisson, Quantile
+from batch2online.methods.losses import Logistic, Poisson, Quantile
 from batch2online.refresh import Geometric
 from batch2online.rows import Rows, ones
 

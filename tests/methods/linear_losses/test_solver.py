@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.coresets import Anchored
 from batch2online.methods.linear_losses import newton, solver
-from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.newton import Objective, minimise
+from batch2online.methods.losses import Logistic
 from batch2online.rows import Rows
 
 RNG = np.random.default_rng(5)

@@ -11,9 +11,9 @@ import pytest
 from batch2online.coresets import Anchored
 from batch2online.methods.linear_losses import classes
 from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion, RowExpansions
-from batch2online.methods.linear_losses.losses import Logistic, Poisson
 from batch2online.methods.linear_losses.newton import Objective
 from batch2online.methods.linear_losses.pilot import PilotModel, counted
+from batch2online.methods.losses import Logistic, Poisson
 from batch2online.rows import Rows, ones
 
 RNG = np.random.default_rng(5)

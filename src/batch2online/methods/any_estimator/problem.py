@@ -140,6 +140,8 @@ class EstimatorProblem(Problem):
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
 
+    optimum_is_held_out = True  # for flexible models, whose loss on their own rows says little
+
     @property
     def counts_errors(self) -> bool:
         return isinstance(self.loss, ZeroOne)

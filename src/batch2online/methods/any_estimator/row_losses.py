@@ -18,11 +18,9 @@ from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 
 from batch2online._types import FloatArray
-from batch2online.methods.linear_losses.losses import Huber, PredictorLoss, named, of_regression
-from batch2online.methods.linear_losses.problem import MeanUnderLoss
+from batch2online.methods.losses import MeanUnderLoss, PlainHuber, PredictorLoss, predictor_loss
 from batch2online.quality import Baseline, ClassBaseline, MeanBaseline
 from batch2online.rows import Rows
-from batch2online.schema import storable
 from batch2online.warm_up import Free, LabelsSoFar, MeanSoFar, Scored, WarmUp
 
 _LEAST_PROBABILITY = 1e-15
@@ -81,15 +79,6 @@ class Deviation(RowLoss):
 
     def measure(self, mean: float) -> tuple[str, float]:
         return ("RMSE", math.sqrt(mean)) if self.power == 2 else ("MAE", mean)
-
-
-@storable
-@dataclass(frozen=True)
-class PlainHuber(Huber):
-    """Huber's loss of residuals z as they are: z^2 up to ``delta``, linear beyond. No scale is fitted."""
-
-    def without_scale(self, eta: FloatArray, y: FloatArray) -> FloatArray:
-        return self.value(eta, y, 1.0) - 1.0
 
 
 @dataclass(frozen=True)
@@ -242,7 +231,7 @@ LOSSES: dict[str, RowLoss] = {
     "squared": Deviation(2.0),
     "absolute": Deviation(1.0),
     "huber": OfPrediction("huber", PlainHuber()),
-    **{name: OfPrediction(name, named(name)) for name in ("quantile", "poisson", "gamma", "tweedie")},
+    **{name: OfPrediction(name, predictor_loss(name)) for name in ("quantile", "poisson", "gamma", "tweedie")},
     "zero_one": ZeroOne(),
     "log": LogLoss(),
     "distance": Distance(1.0),
@@ -262,7 +251,7 @@ def loss_of(loss: str | tuple[str, float] | Callable[..., Any]) -> RowLoss:
     if isinstance(loss, tuple) and len(loss) == 2 and loss[0] in ("huber", "quantile", "tweedie"):
         name, setting = loss[0], float(loss[1])
         return OfPrediction(
-            name, PlainHuber(setting) if name == "huber" else of_regression(name, setting, setting, setting)
+            name, PlainHuber(setting) if name == "huber" else predictor_loss(name, setting, setting, setting)
         )
     if isinstance(loss, str):
         if loss not in LOSSES:

@@ -20,7 +20,7 @@ from batch2online.stream import Stream
 from batch2online.validation import check_targets
 
 if TYPE_CHECKING:
-    from batch2online.methods.linear_losses.losses import PredictorLoss
+    from batch2online.methods.losses import PredictorLoss
     from batch2online.tables.codec import Columns
 
 LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
@@ -193,10 +193,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return bool(self.loss == "squared" and self.alpha == 0)
 
     def _predictor_loss(self) -> PredictorLoss:
-        from batch2online.methods.linear_losses.losses import of_regression  # least squares does without
+        from batch2online.methods.losses import predictor_loss  # least squares does without
 
         self._check_choice("loss", *LOSSES)
-        return of_regression(self.loss, self.quantile, self.power, self.delta)
+        return predictor_loss(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
         from batch2online.methods.linear_losses.problem import LinearLossProblem, default_refresh

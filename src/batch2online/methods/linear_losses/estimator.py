@@ -15,10 +15,10 @@ from batch2online._types import FloatArray
 from batch2online.estimator import Trusted, check_plain
 from batch2online.input import LinearPlan, PreparedRows, RowReader
 from batch2online.labels import Labelled, Labels
-from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor, default_refresh
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.linear_losses.solver import Penalty
+from batch2online.methods.losses import Logistic
 from batch2online.metrics import Metrics
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Policy

@@ -15,7 +15,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.methods.linear_losses.losses import Local, PredictorLoss, Scale
+from batch2online.methods.linear_losses.grams import curvature_sum
+from batch2online.methods.losses import Local, PredictorLoss, Scale
 from batch2online.schema import at_least, finite, require, require_equal, shape, storable
 from batch2online.theory import sizes
 
@@ -57,7 +58,7 @@ class RowExpansions:
     @cached_property
     def curvature(self) -> FloatArray:
         """The sum of the second derivatives, (K p, K p)."""
-        return self.loss.hessian_sum(self.rows.design, self.rows.weights, self.rows.eta, self.local[2])
+        return curvature_sum(self.loss, self.rows.design, self.rows.weights, self.rows.eta, self.local[2])
 
 
 class Quadratic(NamedTuple):
@@ -156,7 +157,7 @@ class Expansion:
             constants[1, part] += weights @ values - np.vdot(forms[0] + forms[1], eta.T) / 2
             linear[:, part] += forms @ design
             if 2 in self.orders:
-                matrix[part] += loss.hessian_sum(design, weights, eta, hessian)
+                matrix[part] += curvature_sum(loss, design, weights, eta, hessian)
         new = replace(self, constants=constants, linear=linear, matrix=matrix)
         return new.holding(rows.weights, rows.y)
 

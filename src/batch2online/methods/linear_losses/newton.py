@@ -15,7 +15,8 @@ from scipy.linalg import lapack
 
 from batch2online._types import FloatArray
 from batch2online.methods.linear_losses.expansion import Expanded
-from batch2online.methods.linear_losses.losses import PredictorLoss, pieces, weighted_gram
+from batch2online.methods.linear_losses.grams import curvature_sum, pieces, weighted_gram
+from batch2online.methods.losses import PredictorLoss
 from batch2online.numerics.memory import check_available
 
 _WIDE = 256
@@ -74,7 +75,7 @@ class Objective:
             else:
                 total, gradient, hessian = 0.0, np.zeros(theta.shape), np.zeros((0, 0))
                 for piece in pieces(*eta.shape):
-                    own = self.loss.value_and_gradient(eta[piece], self.y[piece], self.scale)
+                    own = self.loss.local(eta[piece], self.y[piece], self.scale)[:2]
                     value, slope = self._summed(piece, eta[piece], *own)
                     total, gradient = total + value, gradient + slope
             total += float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
@@ -100,7 +101,7 @@ class Objective:
         if len(point.theta) > 1:
             what = "The Hessian of {:,} classes and {:,} columns".format(*point.theta.shape)
             check_available(3 * 8 * float(point.theta.size) ** 2, what, "A penalty with l1_ratio=0 needs none.")
-        total = self.loss.hessian_sum(self.design, self.weights, point.eta, point.hessian)
+        total = curvature_sum(self.loss, self.design, self.weights, point.eta, point.hessian)
         if self.expanded is not None and self.expanded.all_rows.matrix.size:
             total += self.expanded.all_rows.matrix - self.expanded.coreset.curvature
         total[np.diag_indices(len(total))] += self.ridge.reshape(-1)

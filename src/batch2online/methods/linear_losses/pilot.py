@@ -19,7 +19,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.methods.linear_losses.expansion import ExpandedRows
-from batch2online.methods.linear_losses.losses import PredictorLoss
+from batch2online.methods.losses import PredictorLoss
 from batch2online.numerics.triangular import inverse_root, squared_lengths
 from batch2online.schema import Weight, above, at_least, finite, require, shape, storable
 from batch2online.sketches.pilot_scores import GRADIENT, LEVERAGE, UNIFORM

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.methods.linear_losses.classes import positions
-from batch2online.methods.linear_losses.losses import PredictorLoss
 from batch2online.methods.linear_losses.newton import predictors
 from batch2online.methods.linear_losses.sketch import AnchoredSample, AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
+from batch2online.methods.losses import PredictorLoss
 from batch2online.metrics import Metrics, classification_quality
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
-from batch2online.quality import Baseline, ClassBaseline, ClassScores, MeanBaseline
+from batch2online.quality import Baseline, ClassScores
 from batch2online.record import Averages
 from batch2online.refresh import Geometric
 from batch2online.results import most_moved
@@ -24,39 +24,7 @@ from batch2online.rows import Rows
 from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
-from batch2online.warm_up import LabelsSoFar, MeanSoFar, Scored, WarmUp
-
-
-@storable
-@dataclass(frozen=True)
-class MeanUnderLoss(WarmUp):
-    """The mean of the targets so far as the prediction of the next one, under any loss; the first row costs nothing."""
-
-    loss: PredictorLoss
-    mean: MeanSoFar
-
-    def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
-        away, following = self.mean.residuals(targets, weights)
-        y = targets[:, 0]
-        losses = self.loss.without_scale(self.loss.predictor(y - away[:, 0]), y)
-        if self.mean.first is None and len(losses):
-            losses[0] = 0.0
-        return (losses, abs(away[:, 0])), type(self)(self.loss, following)
-
-    def scaled(self, factor: float) -> Self:
-        return type(self)(self.loss, self.mean.scaled(factor))
-
-    def merge(self, other: Self) -> Self:
-        return type(self)(self.loss, self.mean.merge(other.mean))
-
-    @property
-    def prediction(self) -> FloatArray | None:
-        """The predictor of any row."""
-        mean = self.mean.prediction
-        return None if mean is None else self.loss.predictor(mean)[0]
-
-    def same_settings(self, other: object) -> bool:
-        return type(other) is type(self) and other.loss == self.loss and self.mean.same_settings(other.mean)
+from batch2online.warm_up import Scored, WarmUp
 
 
 @storable
@@ -136,12 +104,10 @@ class LinearLossProblem(Problem):
         return 3 * (width + 1)
 
     def warm_up(self) -> WarmUp:
-        return (
-            LabelsSoFar(is_log=True) if self.loss.has_classes else MeanUnderLoss(self.loss, MeanSoFar(of_targets=True))
-        )
+        return self.loss.warm_up()
 
     def baseline(self) -> Baseline:
-        return ClassBaseline() if self.loss.has_classes else MeanBaseline(self.warm_up())
+        return self.loss.baseline()
 
     def class_scores(self, model: LinearPredictor, rows: Rows, losses: Scored) -> ClassScores | None:
         if not self.loss.has_classes:

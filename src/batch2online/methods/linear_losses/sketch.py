@@ -26,8 +26,9 @@ from batch2online import sampling
 from batch2online._types import FloatArray, WordArray
 from batch2online.methods.linear_losses.classes import Classes, outputs, parameters, positions, recoded, with_new
 from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion, RowExpansions
-from batch2online.methods.linear_losses.losses import PredictorLoss, named, weighted_gram
+from batch2online.methods.linear_losses.grams import weighted_gram
 from batch2online.methods.linear_losses.pilot import PilotModel, counted
+from batch2online.methods.losses import PredictorLoss, predictor_loss
 from batch2online.numerics.standardizer import Standardizer
 from batch2online.rows import Rows, ones
 from batch2online.sampling import kept, probabilities
@@ -452,7 +453,7 @@ class Anchored(CoresetBuilder):
     ----------
     loss : str or PredictorLoss
         ``"logistic"``, ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"huber"``, ``"quantile"`` or ``"absolute"``, or an
-        object of :mod:`batch2online.methods.linear_losses.losses`.
+        object of :mod:`batch2online.methods.losses`.
     intercept : bool, default True
         Whether models have an intercept.
     balanced : bool, default False
@@ -488,7 +489,7 @@ class Anchored(CoresetBuilder):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        self.loss = named(loss)
+        self.loss = predictor_loss(loss)
         self.intercept = bool(intercept)
         self.balanced = bool(balanced)
         if self.balanced and not self.loss.has_classes:

@@ -194,7 +194,7 @@ def _noises(sample: AnchoredSample, penalty: Penalty, found: Fit) -> tuple[dict[
     scale = loss.anchor_scale(loss.scale_of(eta, rows.y, rows.weights), sample.effective_rows)
     plain = _objective(sample, penalty, scale)
     point = plain.at(found.theta)
-    gradient = loss.value_and_gradient(eta, rows.y, found.scale)[1]
+    gradient = loss.local(eta, rows.y, found.scale)[1]
     factor = rows.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))
     left = {0: gradient}
     for each in sample.expanded:

@@ -165,7 +165,7 @@ class RegressionTask(Task):
     def loss(self) -> Any:
         if self.settings.loss in (None, "squared"):
             return "squared"
-        return batch2online.evaluate.losses.PredictorLosses(scale=_SCALE, **self.settings.given(*self.params))
+        return batch2online.evaluate.losses.of_regression(scale=_SCALE, **self.settings.given(*self.params))
 
     def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
         """Standardize targets, as gradient methods need it; targets with a domain are only scaled."""

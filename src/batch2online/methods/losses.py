@@ -1,60 +1,110 @@
-r"""Losses of a linear predictor: :math:`l(\eta, y)` at :math:`\eta = x \cdot \theta`, and their derivatives.
+r"""One table of losses: what the prediction of a row costs, and what predicts best without a model.
 
-Arrays of predictors are (n, K), K = 1 except for more than two classes. Targets are (n,) numbers, or the positions of
-classes in order of appearance. Some losses have a *scale* of residuals, which is part of the model: a number, or one
-per row where rows were expanded under different models.
+A :class:`Loss` is of predictions, whatever made them: wrapped estimators and evaluations read it, and so do warm-up and
+baseline. A :class:`PredictorLoss` is a loss :math:`l(\eta, y)` of a linear predictor :math:`\eta = x \cdot \theta`. It
+has a link and derivatives. Arrays of predictors are (n, K), K = 1 except for more than two classes. Targets are (n,)
+numbers, or the positions of classes. Some losses have a *scale* of residuals, which is part of the model: a number, or
+one per row where rows were expanded under different models.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit, xlogy
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import FloatArray
+from batch2online.quality import Baseline, ClassBaseline, MeanBaseline
 from batch2online.schema import storable
-
-__all__ = [
-    "Gamma",
-    "HalfSquared",
-    "Huber",
-    "Logistic",
-    "Poisson",
-    "PredictorLoss",
-    "Quantile",
-    "Tweedie",
-    "named",
-    "of_regression",
-]
+from batch2online.warm_up import LabelsSoFar, MeanSoFar, Scored, WarmUp
 
 Scale = float | FloatArray
 
 Local = tuple[FloatArray, FloatArray, FloatArray]
 """Values (n,), first derivatives (n, K) and second derivatives by the same predictor (n, K) of rows."""
 
-_GRAM_ROWS, _GRAM_PRODUCTS = 1_024, 600_000
-"""Least number of rows of a piece, and size of one matrix product: BLAS is fastest for small ones."""
-
-_ENTRIES = 32_000
-"""Number of entries of a piece of rows."""
-
 _LARGEST_PREDICTOR = 300.0
 """Logarithms of means are clipped here, so that means are finite."""
+
+_LARGEST = 1e100
+"""Predictions are clipped here, so that losses are finite."""
 
 _LEAST_MEAN = 1e-12
 """Prediction of a constant model of zeros."""
 
+_LEAST_PROBABILITY = 1e-15
+"""A probability below this counts as this, so that a loss is finite."""
 
-class PredictorLoss(ABC):
-    """A convex loss of a linear predictor; a subclass implements :meth:`local`."""
+
+class Loss(ABC):
+    """What a prediction costs."""
 
     has_classes: ClassVar[bool] = False
     """Whether targets are labels of classes."""
+
+    @abstractmethod
+    def of_prediction(self, prediction: Any, y: Any) -> Scored:
+        """Return loss and secondary loss of each row: errors of classes, else absolute residuals."""
+
+    def warm_up(self) -> WarmUp:
+        """Return the scoring of rows before there is a model."""
+        return LabelsSoFar(is_log=False)
+
+    def baseline(self) -> Baseline:
+        """Return the simplest prediction, which is scored beside the model."""
+        return ClassBaseline(is_log=False) if self.has_classes else MeanBaseline(self.warm_up())
+
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
+        """Return the gradient norms of rows with these losses: the losses themselves, if nothing else is known."""
+        return np.maximum(losses, 0.0)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        """Return the name of a mean loss, and its value in the user's units."""
+        return f"{type(self).__name__.lower()} loss", mean
+
+
+@storable
+@dataclass(frozen=True)
+class Deviation(Loss):
+    """``|target - prediction|^power``, Euclidean over several targets: 2 for squared, 1 for absolute loss."""
+
+    power: float = 2.0
+
+    def of_prediction(self, prediction: Any, y: Any) -> Scored:
+        away = (y - np.reshape(prediction, np.shape(y))).reshape(len(y), -1)
+        distances = np.linalg.norm(away, axis=1)
+        return np.asarray(distances**self.power), distances
+
+    def warm_up(self) -> WarmUp:
+        return MeanSoFar(of_targets=True, power=self.power)
+
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
+        return np.asarray(losses ** (1 - 1 / self.power))
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return ("RMSE", math.sqrt(mean)) if self.power == 2 else ("MAE", mean)
+
+
+@dataclass(frozen=True)
+class ZeroOne(Loss):
+    """1 for a wrong label, 0 for the right one."""
+
+    has_classes: ClassVar[bool] = True
+
+    def of_prediction(self, prediction: Any, y: Any) -> Scored:
+        errors = np.asarray(prediction != y, dtype=np.float64)
+        return errors, errors
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "error rate", mean
+
+
+class PredictorLoss(Loss):
+    """A convex loss of a linear predictor; a subclass implements :meth:`local`."""
 
     has_scale: ClassVar[bool] = False
     """Whether the loss has a scale of residuals, which is part of the model."""
@@ -88,10 +138,6 @@ class PredictorLoss(ABC):
         """Return the loss of each row, (n,)."""
         return self.local(eta, y, scale)[0]
 
-    def value_and_gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Return values and first derivatives."""
-        return self.local(eta, y, scale)[:2]
-
     def expanded(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> Local:
         """Return values and derivatives for an expansion."""
         return self.local(eta, y, scale)
@@ -99,10 +145,6 @@ class PredictorLoss(ABC):
     def hessian_product(self, eta: FloatArray, hessian: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the second derivatives times a direction (n, K); ``hessian`` holds those by the same predictor."""
         return hessian * direction
-
-    def hessian_sum(self, design: FloatArray, weights: FloatArray, eta: FloatArray, hessian: FloatArray) -> FloatArray:
-        """Return the sum over rows of ``weight * x x'`` times the second derivatives, (K p, K p)."""
-        return weighted_gram(design, weights * hessian[:, 0])
 
     def constant(self, y: FloatArray, weights: FloatArray, n_classes: int) -> FloatArray:
         """Return the predictors (K,) of the best constant model."""
@@ -119,6 +161,14 @@ class PredictorLoss(ABC):
     def without_scale(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return the loss of each row while the scale is unknown."""
         return self.value(eta, y, self.scoring_scale(1.0))
+
+    def of_prediction(self, prediction: Any, y: Any) -> Scored:
+        """Return the losses of predictions (n,); those outside the domain count as the nearest."""
+        values = np.clip(np.asarray(prediction, dtype=np.float64).reshape(-1), -_LARGEST, _LARGEST)
+        return self.without_scale(self.predictor(values), y), np.abs(y - values)
+
+    def warm_up(self) -> WarmUp:
+        return MeanUnderLoss(self, MeanSoFar(of_targets=True))
 
     def check(self, targets: FloatArray) -> None:
         """Raise ValueError for targets outside the domain of the loss; the message names the first row."""
@@ -159,10 +209,10 @@ class Logistic(PredictorLoss):
 
     def local(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> Local:
         if eta.shape[1] > 1:
-            values, shares, places = _values_and_shares(eta, y)
-            hessian = shares * (1 - shares)
-            shares[places] -= 1.0
-            return values, shares, hessian
+            (found, top, total), places = _shares(eta), (np.arange(len(eta)), y.astype(np.int64))
+            values, hessian = np.log(total) + (top - eta[places]), found * (1 - found)
+            found[places] -= 1.0
+            return values, found, hessian
         eta = eta[:, 0]
         small = np.exp(-np.abs(eta))  # the one exponential of a row
         found = np.where(eta >= 0, 1.0, small) / (1.0 + small)
@@ -171,16 +221,9 @@ class Logistic(PredictorLoss):
 
     def value(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         if eta.shape[1] > 1:
-            return _values_and_shares(eta, y)[0]
+            return self.local(eta, y)[0]
         signed = np.where(y > 0, -eta[:, 0], eta[:, 0])
         return np.asarray(np.maximum(signed, 0.0) + np.log1p(np.exp(-np.abs(signed))))
-
-    def value_and_gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> tuple[FloatArray, FloatArray]:
-        if eta.shape[1] == 1:
-            return super().value_and_gradient(eta, y, scale)
-        values, shares, places = _values_and_shares(eta, y)
-        shares[places] -= 1.0
-        return values, shares
 
     def probabilities(self, eta: FloatArray) -> FloatArray:
         """Return the probability of the second class (n, 1), or of all classes (n, K)."""
@@ -192,20 +235,6 @@ class Logistic(PredictorLoss):
         found = self.probabilities(eta)
         return np.asarray(found * (direction - (found * direction).sum(axis=1)[:, None]))
 
-    def hessian_sum(self, design: FloatArray, weights: FloatArray, eta: FloatArray, hessian: FloatArray) -> FloatArray:
-        (n, p), k = design.shape, eta.shape[1]
-        if k == 1:
-            return super().hessian_sum(design, weights, eta, hessian)
-        found, total = self.probabilities(eta), np.zeros((k * p, k * p))
-        for piece in pieces(n, k * p):
-            rooted = design[piece] * np.sqrt(weights[piece, None])
-            by_class = (found[piece, :, None] * rooted[:, None, :]).reshape(-1, k * p)
-            total -= by_class.T @ by_class  # of one array: BLAS computes half of it
-            own = (rooted.T @ by_class).reshape(p, k, p)
-            for j in range(k):
-                total[j * p : (j + 1) * p, j * p : (j + 1) * p] += own[:, j]
-        return total
-
     def constant(self, y: FloatArray, weights: FloatArray, n_classes: int) -> FloatArray:
         """Return the logarithm of the share of each class, after half a row is added to each."""
         logarithms = np.log(np.bincount(y.astype(np.int64), weights, minlength=max(n_classes, 2)) + 0.5)
@@ -213,11 +242,25 @@ class Logistic(PredictorLoss):
             return np.asarray(logarithms[1:2] - logarithms[0])
         return np.asarray(logarithms - logarithms.mean())
 
+    def of_prediction(self, prediction: Any, y: Any) -> Scored:
+        """Return the losses of probabilities (n, k), p at least 1e-15; ``y`` holds positions, k for unknown classes."""
+        places, known = y.astype(np.int64), np.column_stack([prediction, np.zeros(len(y))])
+        own = known[np.arange(len(y)), places]
+        errors = np.asarray(known.argmax(axis=1) != places, dtype=np.float64)
+        return -np.log(np.clip(own, _LEAST_PROBABILITY, 1.0)), errors
 
-def _values_and_shares(eta: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, tuple[IntArray, IntArray]]:
-    """Return the loss of K classes at predictors (n, K), their probabilities, and the places of the own classes."""
-    (found, top, total), places = _shares(eta), (np.arange(len(eta)), y.astype(np.int64))
-    return np.log(total) + (top - eta[places]), found, places
+    def warm_up(self) -> WarmUp:
+        return LabelsSoFar(is_log=True)
+
+    def baseline(self) -> Baseline:
+        return ClassBaseline()
+
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
+        """Return ``1 - p`` of the true label."""
+        return -np.expm1(-losses)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "log loss", mean
 
 
 def _shares(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -353,6 +396,18 @@ class Huber(PredictorLoss):
         return max(sigma, _least_scale(y))
 
 
+@storable
+@dataclass(frozen=True)
+class PlainHuber(Huber):
+    """Huber's loss of residuals z as they are: z^2 up to ``delta``, linear beyond. No scale is fitted."""
+
+    def without_scale(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        return self.value(eta, y, 1.0) - 1.0
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "huber loss", mean
+
+
 class _Deviance(PredictorLoss):
     """Base of half deviances with logarithmic link: the prediction is ``exp(eta)``."""
 
@@ -425,7 +480,39 @@ class Tweedie(_Deviance):
         return values, (second - first)[:, None], (two * second - one * first)[:, None]
 
 
-_NAMED: dict[str, PredictorLoss] = {
+@storable
+@dataclass(frozen=True)
+class MeanUnderLoss(WarmUp):
+    """The mean of the targets so far as the prediction of the next one, under any loss; the first row costs nothing."""
+
+    loss: PredictorLoss
+    mean: MeanSoFar
+
+    def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+        away, following = self.mean.residuals(targets, weights)
+        y = targets[:, 0]
+        losses = self.loss.without_scale(self.loss.predictor(y - away[:, 0]), y)
+        if self.mean.first is None and len(losses):
+            losses[0] = 0.0
+        return (losses, abs(away[:, 0])), type(self)(self.loss, following)
+
+    def scaled(self, factor: float) -> Self:
+        return type(self)(self.loss, self.mean.scaled(factor))
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(self.loss, self.mean.merge(other.mean))
+
+    @property
+    def prediction(self) -> FloatArray | None:
+        """The predictor of any row."""
+        mean = self.mean.prediction
+        return None if mean is None else self.loss.predictor(mean)[0]
+
+    def same_settings(self, other: object) -> bool:
+        return type(other) is type(self) and other.loss == self.loss and self.mean.same_settings(other.mean)
+
+
+PREDICTOR_LOSSES: dict[str, PredictorLoss] = {
     "logistic": Logistic(),
     "squared": HalfSquared(),
     "huber": Huber(),
@@ -435,27 +522,32 @@ _NAMED: dict[str, PredictorLoss] = {
     "gamma": Gamma(),
     "tweedie": Tweedie(),
 }
+"""Losses of linear models by name."""
+
+LOSSES: dict[str, Loss] = {
+    **PREDICTOR_LOSSES,
+    "squared": Deviation(2.0),
+    "absolute": Deviation(1.0),
+    "huber": PlainHuber(),
+    "zero_one": ZeroOne(),
+    "log": Logistic(),
+}
+"""Losses of any predictions by name."""
 
 
-def named(loss: str | PredictorLoss) -> PredictorLoss:
-    """Return the loss of this name with its usual settings, or the loss itself.
+def predictor_loss(
+    loss: str | PredictorLoss, quantile: float = 0.5, power: float = 1.5, delta: float = 1.35
+) -> PredictorLoss:
+    """Return a loss of linear models by its name, with the setting that belongs to it; or the loss itself.
 
-    >>> named("poisson")
-    Poisson()
+    >>> predictor_loss("tweedie", power=2.0)
+    Gamma()
     """
     if isinstance(loss, PredictorLoss):
         return loss
-    if not isinstance(loss, str) or loss not in _NAMED:
-        raise ValueError(f"loss must be one of {', '.join(map(repr, _NAMED))} or a PredictorLoss, got {loss!r}.")
-    return _NAMED[loss]
-
-
-def of_regression(loss: str, quantile: float, power: float, delta: float) -> PredictorLoss:
-    """Return a loss of numbers by its name, with the setting that belongs to it.
-
-    >>> of_regression("tweedie", 0.5, 2.0, 1.35)
-    Gamma()
-    """
+    if loss not in PREDICTOR_LOSSES:
+        names = ", ".join(map(repr, PREDICTOR_LOSSES))
+        raise ValueError(f"loss must be one of {names} or a PredictorLoss, got {loss!r}.")
     if loss == "quantile":
         return Quantile(float(quantile))
     if loss == "huber":
@@ -463,7 +555,7 @@ def of_regression(loss: str, quantile: float, power: float, delta: float) -> Pre
     if loss == "tweedie":
         special: dict[float, PredictorLoss] = {0.0: HalfSquared(), 1.0: Poisson(), 2.0: Gamma()}
         return special[power] if power in special else Tweedie(float(power))
-    return named(loss)
+    return PREDICTOR_LOSSES[loss]
 
 
 def weighted_quantile(values: FloatArray, weights: FloatArray, quantile: float) -> float:
@@ -477,28 +569,3 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, quantile: float) 
 def _least_scale(y: FloatArray) -> float:
     """Return the least scale of residuals that differs from zero: a billionth of the largest target."""
     return 1e-9 * float(np.abs(y).max(initial=0.0)) or 1e-9
-
-
-def pieces(n: int, columns: int) -> Iterator[slice]:
-    """Return slices of n rows of so many columns that take little memory."""
-    step = max(1, _ENTRIES // columns)
-    return (slice(start, start + step) for start in range(0, n, step))
-
-
-def weighted_gram(design: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the sum over rows of ``weight * x x'``, (p, p), a piece of rows at a time."""
-    n, p = design.shape
-    step = max(_GRAM_ROWS, _GRAM_PRODUCTS // (p * p))
-    if n <= step:
-        return _weighted_gram(design, weights)
-    total = np.zeros((p, p))
-    for start in range(0, n, step):
-        total += _weighted_gram(design[start : start + step], weights[start : start + step])
-    return total
-
-
-def _weighted_gram(design: FloatArray, weights: FloatArray) -> FloatArray:
-    if weights.min(initial=0.0) < 0:
-        return np.asarray((design * weights[:, None]).T @ design)
-    scaled = design * np.sqrt(weights)[:, None]
-    return np.asarray(scaled.T @ scaled)  # half the products of two different factors
