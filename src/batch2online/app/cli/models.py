@@ -15,7 +15,7 @@ from batch2online._types import FloatArray
 from batch2online.app.cli.run.outputs import in_place
 from batch2online.app.cli.run.source import check_columns
 from batch2online.app.cli.run.state import INPUT
-from batch2online.app.inputs import DataError, Input
+from batch2online.app.inputs import DataError, Source
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.frames.columns import ColumnType
 from batch2online.storage.model_file import sources_in
@@ -126,7 +126,7 @@ def needed_kinds(stored: StoredModel) -> dict[str, ColumnType]:
     return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), ColumnType.NUMBER)
 
 
-def preparation_for(stored: StoredModel, source: Input) -> Preparation | TablePreparation:
+def preparation_for(stored: StoredModel, source: Source) -> Preparation | TablePreparation:
     """Return how the columns of a source are prepared: as in the run, or selected by name."""
     known, stream = stored.preparation, stored.model.stream
     if stream.columns is not None:
