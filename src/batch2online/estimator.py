@@ -22,8 +22,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from batch2online import declaration, homes
 from batch2online import headline as words
-from batch2online import homes
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
@@ -128,12 +128,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the accuracy of the coreset of the rows seen; with "auto" ``scale`` over the root of their number."""
         rows = self.stream.view().sketch.totals.effective_rows
         return adaptive_epsilon(rows, scale) if self.epsilon == "auto" else float(self.epsilon)
-
-    def _check_choice(self, parameter: str, *choices: str) -> None:
-        value = getattr(self, parameter)
-        if value not in choices:
-            valid = " or ".join(f'"{choice}"' for choice in choices)
-            raise ValueError(f"{parameter} must be {valid}, got {value!r}.")
 
     # -- owners ----------------------------------------------------------------------------------------------
 
@@ -266,6 +260,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return validated rows; nothing is learned yet. An unfitted estimator gets its stream here."""
         self._check_settings()
         is_first = not self.__sklearn_is_fitted__()
+        if is_first:
+            declaration.check(self)
         if not is_first and self._is_plain_array(X, y, sample_weight):
             check_finite(X, "X", largest=self._largest)
             if X.nbytes > _MANY_BYTES:
@@ -1089,6 +1085,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         super().__init_subclass__(**kwargs)
         check_name_is_free(cls, estimators.get(cls.__name__))
         estimators[cls.__name__] = cls
+        if "__doc__" in vars(cls):
+            cls.__doc__ = declaration.documented(cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the estimator to one file, atomically; :func:`batch2online.load` returns it.
@@ -1138,6 +1136,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _assembled(cls, state: dict[str, Any]) -> Self:
         check_state(state, cls)
         estimator = cls(**state["params"])
+        declaration.check(estimator)
         stream: Stream = state["stream"]
         timings = timings_from(state.get("timings"))
         estimator._stream = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))

@@ -218,7 +218,7 @@ def test_many_columns_start_soon(tmp_path, suffix):
     """20,000 columns in half a second of an idle processor; pairwise comparisons took eight."""
     from batch2online.app.cli.run.source import open_stream
     from batch2online.app.cli.settings import Settings
-    from batch2online.app.cli.tasks import task_for
+    from batch2online.app.cli.tasks import Task
     from batch2online.app.inputs import open_source
 
     rows = np.random.default_rng(0).standard_normal((5, 20_000)).round(3)
@@ -231,7 +231,7 @@ def test_many_columns_start_soon(tmp_path, suffix):
     else:
         pa.parquet.write_table(pa.table(list(rows.T.copy()), names=names), path)
     started = time.process_time()
-    stream = open_stream(open_source(str(path)), path.name, task_for(Settings(task="clustering", k=2)))
+    stream = open_stream(open_source(str(path)), path.name, Task(Settings(task="clustering", learner={"k": 2})))
     found = np.concatenate([some for some, _ in stream.chunks()])
     assert time.process_time() - started < 4
     np.testing.assert_array_equal(found, rows)

@@ -26,7 +26,7 @@ import pyarrow.parquet
 
 from batch2online.app.cli.run.source import open_stream
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
+from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError, Layout, open_source
 from batch2online.frames.columns import ColumnType
 
@@ -133,8 +133,10 @@ def outcome(path: Path, how: dict) -> str:
         source = open_source(str(path), Layout(format=how["format"], header=how["header"]))
         usable = [name for name, kind in source.kinds.items() if kind is not ColumnType.OTHER]
         columns = tuple(usable) if how["usable"] else ()
-        task = task_for(
-            Settings(task="lowrank", k=1, columns=columns, missing=how["missing"], lookahead=how["lookahead"])
+        task = Task(
+            Settings(
+                task="lowrank", learner={"k": 1}, columns=columns, missing=how["missing"], lookahead=how["lookahead"]
+            )
         )
         for rows, _ in open_stream(source, path.name, task).chunks():
             assert np.isfinite(rows).all()

@@ -29,7 +29,7 @@ from batch2online.app.cli.run.result import Recorder
 from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.run.state import FileModel, checksum
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
+from batch2online.app.cli.tasks import Task
 from processes import COMMAND, PATIENCE, Started
 
 SOURCES = Path(batch2online.__file__).parents[1]
@@ -417,7 +417,7 @@ def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, c
     long_stream.write_text("".join([*lines[:900], ",,,,\n" if "drop" in words else lines[900], *lines[901:9000]]))
     undisturbed = result_of(*run_with_state(long_stream, tmp_path / "one", *words), capsys=capsys)
     settings = Settings(task="regression", target="y", **{word[2:]: value for word, value in pairs_of(words)})
-    task = task_for(settings)
+    task = Task(settings)
     stream = open_input([str(long_stream)], None, task)
     known = {"source": "long.csv", **settings.as_dict()}
     with FileModel(tmp_path / "two" / "state.b2o", task.estimator(), known, every=5.0) as keeper:
@@ -429,7 +429,7 @@ def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, c
 @pytest.mark.parametrize("rows", [49, 50, 51, 75])
 def test_resuming_where_a_point_of_the_curve_is_due(long_stream, tmp_path, capsys, rows):
     lines = long_stream.read_text().splitlines(keepends=True)
-    task = task_for(Settings(task="regression", target="y"))
+    task = Task(Settings(task="regression", target="y"))
     long_stream.write_text("".join(lines[:1001]))
     stream = open_input([str(long_stream)], None, task)
     known = {"source": "long.csv", **task.settings.as_dict()}

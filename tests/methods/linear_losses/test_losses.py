@@ -166,7 +166,7 @@ def test_powers_that_have_names_of_their_own():
 def test_a_name_that_is_no_loss_is_refused():
     with pytest.raises(ValueError, match=r"'logistic', .*got 'hinge'"):
         predictor_loss("hinge")
-    with pytest.raises(ValueError, match=r'loss must be "squared" or "huber".*got'):
+    with pytest.raises(ValueError, match=r'loss must be "squared", "huber", .*got'):
         OnlineRegression(loss="logistic").fit([[1.0]], [1.0])
 
 

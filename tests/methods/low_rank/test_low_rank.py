@@ -306,8 +306,8 @@ def test_a_loaded_learner_continues_bit_for_bit_at_every_row(basis, tmp_path):
     ("settings", "message"),
     [
         ({"n_components": 9}, "n_components=9"),
-        ({"n_components": 0}, "n_components=0"),
-        ({"n_components": 2.7}, "n_components=2.7"),
+        ({"n_components": 0}, "n_components must be a positive integer, got 0"),
+        ({"n_components": 2.7}, "n_components must be a positive integer, got 2.7"),
         ({"solve": "fast"}, "solve"),
         ({"basis": "any"}, "basis"),
     ],

@@ -21,13 +21,8 @@ _STDERR = 2
 _UNUSUAL = ("loss_increase", "half_life")
 """Changes that say that the rows have changed; others come with more rows as well."""
 
-EXCESS = 0.05
-"""Share by which a replaced model must have cost more than the new one to be an alarm."""
 
-
-def alarms_of(
-    kinds: Sequence[str], order: Any, first_row: int, events: Sequence[Any], excess: float = EXCESS
-) -> list[str]:
+def alarms_of(kinds: Sequence[str], order: Any, first_row: int, events: Sequence[Any], excess: float) -> list[str]:
     """Return the alarms of a night as sentences.
 
     Parameters

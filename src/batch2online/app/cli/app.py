@@ -6,14 +6,18 @@ import codecs
 import csv
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from batch2online import __version__
-from batch2online.app.cli import errors, tasks
+from batch2online.app.cli import errors
+from batch2online.app.learners import TASK_NAMES, all_options, flag
+from batch2online.declaration import Setting
+from batch2online.settings import TASKS
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 Command = Callable[..., Any]
@@ -97,7 +101,6 @@ columns = (
     _choice("--unknown", ["other", "ignore", "refuse"], _UNKNOWN, default="other"),
     _count("--max-levels", _MAX_LEVELS, default=100),
     _choice("--dates", ["number", "parts", "refuse"], _DATES, default="number"),
-    _count("--seed", "Random seed.", 0, default=0),
     *file_options,
 )
 
@@ -116,36 +119,50 @@ _LOOKAHEAD = "Rows used to infer categories, means and scales. Default: 10000; f
 input_and_task = options(
     click.argument("files", metavar="[FILE]...", nargs=-1),
     click.option("--dataset", metavar="NAME", help="Built-in data set instead of FILE; see `batch2online datasets`."),
-    _choice("--task", [*tasks.NAMES, *tasks.WRAPPED_ALONE], "Learning task.", required=True),
+    _choice("--task", TASK_NAMES, "Learning task.", required=True),
     click.option("--estimator", "model", metavar="NAME", help=_ESTIMATOR),
     _set,
-    _count("--k", "Number of clusters or components."),
-    _number("--z", "Exponent of the distance: 2 for k-means, 1 for k-median.", click.FloatRange(1), default=2.0),
     click.option("--standardize", is_flag=True, help="Standardize numeric features by the first rows."),
     _count("--lookahead", _LOOKAHEAD),
     *columns,
 )
 
-_LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
-_REFRESH = "Policy that decides when to refit, e.g. every:1000, geometric:1.1 or adaptive:2,1.1."
-_HISTORY = "Rows that clustering keeps: coreset, memory (all rows), or a folder for all rows."
-learner = options(
-    _choice("--loss", _LOSSES, "Loss of a regression. Default: squared."),
-    _number("--quantile", "Level of --loss quantile. Default: 0.5.", click.FloatRange(0, 1, True, True)),
-    _number("--power", "Tweedie power of --loss tweedie. Default: 1.5."),
-    _number("--delta", "Threshold of --loss huber. Default: 1.35.", click.FloatRange(1, min_open=True)),
-    _choice("--class-weight", ["balanced"], "balanced: equal total weight for every class."),
-    _number("--alpha", "Regularization strength, per row."),
-    _number("--l1-ratio", "Elastic-net mixing: 0 is an L2, 1 an L1 penalty.", click.FloatRange(0, 1)),
-    _number("--epsilon", "Relative error of the coreset.", click.FloatRange(0, min_open=True)),
-    _count("--coreset-size", "Expected number of rows in the coreset, instead of --epsilon."),
-    click.option("--memory", metavar="SIZE", help="Memory for the rows that --estimator keeps. Default: 512MB."),
-    _number("--churn-price", "Gain in loss, as a share, that a change of all cluster labels must bring."),
-    click.option("--refresh", metavar="POLICY", help=_REFRESH),
-    click.option("--half-life", metavar="N|auto", help="Number of rows after which the weight of a row halves."),
-    _count("--window", "Learn from the last N rows only."),
-    click.option("--history", metavar="KIND", default="coreset", help=_HISTORY),
-)
+
+def _learner_option(name: str, declared: Mapping[str, Setting]) -> Option:
+    """Return the option of a setting of estimators, as the tasks that have it declare it."""
+    briefs, defaults = {each.brief for each in declared.values()}, {_default(each) for each in declared.values()}
+    shown = next(iter(briefs)) + ("" if len(declared) > len(TASKS) else f" For {', '.join(declared)}.")
+    if len(briefs) > 1:
+        shown = " ".join(f"{each.brief.removesuffix('.')} ({task})." for task, each in declared.items())
+    shown += f" Default: {defaults.pop()}." if len(defaults) == 1 and None not in defaults else ""
+    parts = dict.fromkeys(part for each in declared.values() for part in each.written_parts)
+    if bool in parts:
+        return click.option(f"{flag(name)}/{flag(f'no-{name}')}", default=None, help=shown)
+    choices = dict.fromkeys(str(choice) for part in parts for choice in get_args(part))
+    if choices and len(parts) == 1:
+        return _choice(flag(name), list(choices), shown)
+    known = {int: "N", float: "X", str: "PATH" if any(each.is_path for each in declared.values()) else name.upper()}
+    return click.option(
+        flag(name), metavar="|".join([*choices, *(known[part] for part in parts if part in known)]), help=shown
+    )
+
+
+def _default(each: Setting) -> str | None:
+    """Return the default of a setting as help shows it."""
+    default = each.default if each.written_default is None else each.written_default
+    if default is None or default is False or each.is_required:
+        return None
+    return "yes" if default is True else str(default)
+
+
+learner = options(*(_learner_option(name, tasks_of) for name, tasks_of in all_options().items()))
+
+
+def _json(shown: str) -> Option:
+    return click.option("--json", "as_json", is_flag=True, help=shown)
+
+
+_quiet = click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor notes.")
 
 
 def order(default: str) -> Option:
@@ -191,6 +208,11 @@ def app() -> None:
     """Turn batch estimators into online estimators: stream rows, measure loss, regret and model changes."""
 
 
+def _call(name: str, given: dict[str, Any]) -> Any:
+    """Call the function of a command in its module, which is imported here: most need NumPy."""
+    return getattr(import_module(f"batch2online.app.cli.commands.{name}"), name)(**given)
+
+
 @app.command()
 @input_and_task
 @learner
@@ -205,9 +227,9 @@ def app() -> None:
 @_count("--workers", "Learn files in parallel in N processes (Dask).")
 @click.option("--scheduler", metavar="ADDRESS", help="Learn files on the Dask cluster at this address.")
 @_keep_formulas
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor notes.")
-def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
+@_json("Print the result as JSON.")
+@_quiet
+def run(**given: Any) -> None:
     """Stream FILE through an online model.
 
     FILE is - for standard input. Several files are read as one stream.
@@ -222,19 +244,7 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
     """  # noqa: D301 (\b keeps lines apart)
     if sys.stderr.isatty() and not (given["quiet"] or given["as_json"]):
         click.echo("  starting\r", nl=False, err=True)  # replaced by the progress line
-    from batch2online.app.cli.commands.run import RunOptions
-    from batch2online.app.cli.commands.run import run as run_command
-
-    names = ("out", "state", "state_every", "chunk", "quiet", "follow", "flush", "emit", "workers", "scheduler")
-    kept = {name: given.pop(name) for name in (*names, "keep_formulas")}
-    run_options = RunOptions(json=given.pop("as_json"), **kept)
-    run_command(files, dataset, _task(dataset, given), run_options)
-
-
-def _task(dataset: str | None, given: dict[str, Any]) -> Any:
-    from batch2online.app.cli.settings import Settings
-
-    return tasks.task_for(Settings(**given), dataset)
+    _call("run", given)
 
 
 _model_path = click.Path(path_type=Path)
@@ -250,20 +260,9 @@ _EXCESS = "Share by which the loss of a replaced model must exceed that of the n
 @click.option("--webhook", metavar="URL", help="On an alarm, post the result as JSON to this address.")
 @click.option("--on-alarm", metavar="CMD", help="On an alarm, run this command with the result on standard input.")
 @click.option("--query", metavar="SQL", help="Query that selects the rows if FILE is a SQLite or DuckDB database.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor notes.")
-def learn(
-    model: Path,
-    files: tuple[str, ...],
-    again: bool,
-    alarms: tuple[str, ...],
-    alarm_excess: float,
-    webhook: str | None,
-    on_alarm: str | None,
-    query: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+@_json("Print the result as JSON.")
+@_quiet
+def learn(**given: Any) -> int:
     """Append the rows of FILE to MODEL, as one transaction.
 
     MODEL is the file of --state of a run, which determines settings, columns and categories. Earlier files are not
@@ -276,14 +275,7 @@ def learn(
     batch2online run night-1.csv --task regression --target delay --state delays.b2o
     batch2online learn delays.b2o night-2.csv
     """  # noqa: D301 (\b keeps lines apart)
-    from batch2online.app.cli.commands.learn import LearnOptions
-    from batch2online.app.cli.commands.learn import learn as learn_command
-
-    chosen = alarms or ("order", "changes")
-    options = LearnOptions(again, chosen, alarm_excess, webhook, on_alarm, query, as_json, quiet)
-    code = learn_command(model, files, options)
-    if code:
-        raise click.exceptions.Exit(code)
+    return int(_call("learn", given))
 
 
 @app.command()
@@ -297,57 +289,38 @@ def learn(
 @click.option("--probabilities", is_flag=True, help="Write the probability of every class beside each prediction.")
 @_keep_formulas
 @options(*stored_estimator, *file_options)
-def predict(
-    model: Path,
-    file: str,
-    out: Path | None,
-    id_column: str | None,
-    append: bool,
-    probabilities: bool,
-    keep_formulas: bool,
-    trust: bool,
-    estimator: str | None,
-    sets: tuple[str, ...],
-    **layout: Any,
-) -> None:
+def predict(**given: Any) -> None:
     """Predict each row of FILE with MODEL.
 
     MODEL is a model.b2o file, the folder of a run, or the file of --state. Columns are preprocessed as in that run.
     Predictions are targets, classes, clusters or components, in the order of the rows; the prediction of a row with a
     missing value is empty.
     """
-    from batch2online.app.cli.commands.predict import OutputOptions
-    from batch2online.app.cli.commands.predict import predict as predict_command
-
-    written = OutputOptions(id_column, append, probabilities, keep_formulas)
-    predict_command(model, file, out, written, layout, trust=trust, estimator=estimator, sets=sets)
+    _call("predict", given)
 
 
 @app.command()
 @click.argument("model", type=_model_path)
 @_count("--changes", "Number of model changes to list.", default=10)
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@_json("Print everything as JSON.")
 @options(*stored_estimator)
-def show(model: Path, changes: int, as_json: bool, trust: bool, estimator: str | None, sets: tuple[str, ...]) -> None:
+def show(**given: Any) -> None:
     """Show parameters, loss and changes of MODEL."""
-    from batch2online.app.cli.commands.show import show as show_command
-
-    show_command(model, as_json, changes, trust=trust, estimator=estimator, sets=sets)
+    _call("show", given)
 
 
 @app.command()
 @click.argument("file")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@_json("Print everything as JSON.")
+@_count("--seed", "Random seed.", 0, default=0)
 @options(*columns)
-def check(file: str, as_json: bool, **given: Any) -> None:
+def check(**given: Any) -> None:
     """Test whether FILE is in random order.
 
     FILE is - for standard input. The regret bounds of online models assume random order. The false alarm rate of the
     test is at most 0.001.
     """
-    from batch2online.app.cli.commands.check import check as check_command
-
-    check_command(file, as_json, **given)
+    _call("check", given)
 
 
 @app.command()
@@ -356,14 +329,9 @@ def check(file: str, as_json: bool, **given: Any) -> None:
 @_count("--rows", "Rows of a synthetic data set.", default=100_000)
 @_count("--seed", "Random seed of a synthetic data set.", 0, default=0)
 @_keep_formulas
-def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_formulas: bool) -> None:
+def datasets(**given: Any) -> None:
     """List or write the built-in data sets."""
-    from batch2online.app.cli.commands import datasets as command
-
-    if write is None:
-        command.list_datasets()
-    else:
-        command.write_dataset(write, out or Path(f"{write}.csv"), rows, seed, keep_formulas)
+    _call("datasets", given)
 
 
 @app.command()
@@ -372,19 +340,14 @@ def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_for
 @order("random")
 @_count("--seeds", "Number of random orders to average.", default=5)
 @_count("--chunk", "Rows per update. Default: 1000, at most a tenth of the rows.")
-@click.option("--json", "as_json", is_flag=True, help="Print all runs and curves as JSON.")
-def compare(
-    files: tuple[str, ...], dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any
-) -> None:
+@_json("Print all runs and curves as JSON.")
+def compare(**given: Any) -> None:
     """Compare batch2online, scikit-learn and River.
 
     All learners see the same rows of FILE, which are held in memory. Features and target of a regression are
     standardized first; columns of a low-rank problem are centered.
     """
-    from batch2online.app.cli.commands.compare import Trial
-    from batch2online.app.cli.commands.compare import compare as compare_command
-
-    compare_command(files, dataset, _task(dataset, given), Trial(seeds, chunk, as_json))
+    _call("compare", given)
 
 
 @app.command()
@@ -397,17 +360,10 @@ def compare(
 @_count("--rows", "Number of rows per stream.", 60)
 @_count("--seeds", "Number of streams to average. Default: 5, or 3 in the quick forms.")
 @click.option("--jobs", type=int, metavar="N", default=-1, help="Number of processes; -1 uses all cores.")
-@click.option("--json", "as_json", is_flag=True, help="Print the end of each curve as JSON.")
-def paper(
-    out: Path, theorems: bool, full: bool, quick: bool, rows: int | None, seeds: int | None, jobs: int, as_json: bool
-) -> None:
+@_json("Print the end of each curve as JSON.")
+def paper(**given: Any) -> None:
     """Reproduce the experiment of the paper, or show its theorems."""
-    from batch2online.app.cli.commands import paper as commands
-
-    if theorems:
-        commands.theorems(out, quick, rows, seeds or (3 if quick else 5), jobs, as_json)
-    else:
-        commands.paper(out, full, rows, seeds or (5 if full else 3), jobs, as_json)
+    _call("paper", given)
 
 
 @app.command()
@@ -429,7 +385,7 @@ def paper(
     metavar="URL",
     help="Queue to learn from: redis://HOST/STREAM?model=NAME or kafka://HOST/TOPIC?model=NAME. May be repeated.",
 )
-def serve(models: Path, host: str, port: int, token_file: Path | None, **limits: Any) -> None:
+def serve(**given: Any) -> None:
     """Serve the models in a folder over HTTP, and let them learn.
 
     \b
@@ -438,6 +394,4 @@ def serve(models: Path, host: str, port: int, token_file: Path | None, **limits:
     curl localhost:8000/models/price/learn -H 'Content-Type: application/json' -d '[{"x": 1, "y": 2}]'
     curl localhost:8000/models/price/predict -H 'Content-Type: application/json' -d '[{"x": 3}]'
     """  # noqa: D301 (\b keeps lines apart)
-    from batch2online.app.cli.commands.serve import serve as serve_command
-
-    serve_command(models, host, port, token_file, **limits)
+    _call("serve", given)

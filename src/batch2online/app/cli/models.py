@@ -82,7 +82,7 @@ class TablePreparation:
 
 def _loaded(path: Path, estimator: str | None, sets: Sequence[str], trust: bool) -> Any:
     if estimator is not None:
-        from batch2online.app.cli.tasks.wrapped import named_estimator  # other models do without
+        from batch2online.app.cli.named_estimator import named_estimator  # other models do without
 
         return batch2online.BatchToOnline.restore(path, estimator=named_estimator(estimator, sets))
     try:

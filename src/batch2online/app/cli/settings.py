@@ -5,47 +5,32 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from batch2online import refresh as policies
-from batch2online.app.cli.tasks import task_for
 from batch2online.app.inputs import DataError, FileFormat, Layout
+from batch2online.app.learners import all_options, flag, options_of
+from batch2online.declaration import Setting
 from batch2online.frames.preparation import MAX_CATEGORIES
-from batch2online.refresh import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(FileFormat):
-    """The options of ``batch2online run`` that determine its result."""
+    """The options of ``batch2online run`` that determine its result.
+
+    ``learner`` holds those that were given of the settings of estimators, see :mod:`batch2online.settings`.
+    """
 
     task: str
     model: str | None = None
     sets: tuple[str, ...] = ()
-    k: int | None = None
-    z: float = 2.0
+    learner: Mapping[str, Any] = field(default_factory=dict)
     target: str | None = None
-    loss: str | None = None
-    alpha: float | None = None
-    l1_ratio: float | None = None
-    quantile: float | None = None
-    power: float | None = None
-    delta: float | None = None
-    class_weight: str | None = None
     columns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     standardize: bool = False
-    epsilon: float | None = None
-    coreset_size: int | None = None
-    memory: str | None = None
-    churn_price: float | None = None
-    refresh: str | None = None
-    half_life: str | None = None
-    window: int | None = None
-    history: str = "coreset"
     order: str = "given"
-    seed: int = 0
     missing: str = "refuse"
     categories: str = "encode"
     unknown: str = "other"
@@ -53,23 +38,36 @@ class Settings(FileFormat):
     dates: str = "number"
     lookahead: int | None = None
 
-    def shared(self) -> dict[str, Any]:
-        """Return the parameters that all estimators have."""
-        shared: dict[str, Any] = {"coreset_size": self.coreset_size, "random_state": self.seed}
-        shared["refresh"] = None if self.refresh is None else parse_refresh(self.refresh)
-        if self.half_life is not None:
-            shared["half_life"] = parse_half_life(self.half_life)
-        if self.window is not None:
-            shared["window"] = self.window
-        return shared if self.epsilon is None else {**shared, "epsilon": self.epsilon}
+    @classmethod
+    def written(cls, options: Mapping[str, Any]) -> Settings:
+        """Return the settings of options as a command line or the file of a run has them: strings, numbers, lists."""
+        own = {each.name for each in fields(cls)}
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
+        }
+        known = options_of(given["task"], given.get("model") is not None)
+        learner = {name: value for name, value in given.items() if name in all_options() and value is not None}
+        try:
+            for name in learner.keys() & known.keys():
+                if isinstance(learner[name], str):
+                    learner[name] = known[name].parsed(learner[name])
+        except ValueError as error:
+            raise DataError(f"--{error}") from error
+        return cls(learner=learner, **{name: value for name, value in given.items() if name in own})
+
+    @property
+    def options(self) -> dict[str, Setting]:
+        """The settings of the estimator of the task, by the names of their options."""
+        return options_of(self.task, self.model is not None)
+
+    @property
+    def seed(self) -> int:
+        """Seed of all random draws."""
+        return int(self.learner.get("seed", 0))
 
     def given(self, *names: str) -> dict[str, Any]:
-        """Return those of these settings that are not None."""
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
-
-    def estimator(self) -> Any:
-        """Return an unfitted estimator with these settings."""
-        return task_for(self).estimator()
+        """Return those of these options of the estimator that were given."""
+        return {name: self.learner[name] for name in names if name in self.learner}
 
     def layout(self, **further: Any) -> Layout:
         """Return how files are read."""
@@ -78,28 +76,33 @@ class Settings(FileFormat):
 
     def command(self, paths: Sequence[str], dataset: str | None) -> str:
         """Return a command line that repeats the run."""
-        words = ["batch2online", "run", *(paths or ["--dataset", str(dataset)])]
-        for field in _ordered_fields():
-            value = getattr(self, field.name)
-            if field.name == "header" and not value:
-                words.append("--no-header")
-            elif field.name == "sets":
-                words += [word for each in value for word in ("--set", each)]
-            elif value != field.default and value is not None:
-                words.append("--estimator" if field.name == "model" else f"--{field.name.replace('_', '-')}")
-                words += [] if value is True else [listed(value) if isinstance(value, tuple) else str(value)]
+        words = ["batch2online", "run", *(paths or ["--dataset", str(dataset)]), "--task", self.task]
+        words += [] if self.model is None else ["--estimator", self.model]
+        words += [word for each in self.sets for word in ("--set", each)]
+        for name, value in self.learner.items():
+            words += (
+                [flag(name), str(value)] if not isinstance(value, bool) else [flag(name if value else f"no-{name}")]
+            )
+        for each in self._of_tables():
+            value = getattr(self, each.name)
+            if value != each.default:
+                words.append("--no-header" if each.name == "header" else flag(each.name))
+                words += [] if isinstance(value, bool) else [listed(value) if isinstance(value, tuple) else str(value)]
         return shlex.join(words)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all settings as JSON values."""
-        values = {field.name: getattr(self, field.name) for field in _ordered_fields()}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        """Return all settings as JSON values; :meth:`written` takes them back."""
+        learner = {name: self.learner.get(name, each.written_default) for name, each in self.options.items()}
+        values = {each.name: getattr(self, each.name) for each in self._of_tables()}
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return {"task": self.task, "model": self.model, "sets": list(self.sets), **learner, **values}
 
-
-def _ordered_fields() -> list[Any]:
-    """Return the fields of :class:`Settings`, those of :class:`FileFormat` last."""
-    of_file = {field.name for field in fields(FileFormat)}
-    return sorted(fields(Settings), key=lambda field: field.name in of_file)
+    @staticmethod
+    def _of_tables() -> list[Any]:
+        """Return the fields about columns and rows, then those about files."""
+        of_file = {each.name for each in fields(FileFormat)}
+        others = [each for each in fields(Settings) if each.name not in ("task", "model", "sets", "learner")]
+        return sorted(others, key=lambda each: each.name in of_file)
 
 
 def listed(values: Sequence[str]) -> str:
@@ -111,44 +114,3 @@ def listed(values: Sequence[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(values)
     return line.getvalue()
-
-
-_POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {
-    "every": (policies.Every, (int,)),
-    "every-step": (policies.EveryStep, ()),
-    "on-change": (policies.OnChange, ()),
-    "geometric": (policies.Geometric, (float,)),
-    "adaptive": (policies.Adaptive, (float, float, float)),
-}
-
-
-def parse_half_life(value: str) -> int | str:
-    """Parse ``--half-life``.
-
-    >>> parse_half_life("10000"), parse_half_life("auto")
-    (10000, 'auto')
-    """
-    if value == "auto":
-        return value
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise DataError(f"--half-life {value!r} is neither a positive integer nor auto.")
-    return int(value)
-
-
-def parse_refresh(value: str) -> Policy:
-    """Parse ``--refresh``: the name of a policy and its parameters.
-
-    >>> parse_refresh("geometric:1.2")
-    Geometric(growth=1.2, start=None)
-    >>> parse_refresh("every-step"), parse_refresh("every:1000")
-    (EveryStep(start=None), Every(rows=1000, start=None))
-    """
-    name, _, numbers = value.partition(":")
-    if name not in _POLICIES:
-        raise DataError(f"--refresh {value!r} is unknown: choose {', '.join(_POLICIES)}, such as geometric:1.1.")
-    policy, types = _POLICIES[name]
-    given = numbers.split(",") if numbers else []
-    try:
-        return policy(*(convert(number) for convert, number in zip(types, given, strict=len(given) > len(types))))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"--refresh {value!r} has invalid parameters of {name}: {error}") from error

@@ -1,64 +1,60 @@
-"""Options of a new model, each declared once: its type, its bounds, and whether a request may give it at all.
-
-They are those of ``batch2online run`` that concern no files, and parameters of estimators. None is a path.
-"""
+"""Options of a new model: the settings of its estimator, and those of ``batch2online run`` that concern no files."""
 
 from __future__ import annotations
 
 import importlib
 import re
-from typing import Annotated, Any, Literal, NewType, get_args, get_type_hints
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal, NewType
 
 import msgspec
 from msgspec import Meta
 
-from batch2online.app.cli import settings as of_command
-from batch2online.app.cli import tasks
-from batch2online.app.inputs import DataError
+from batch2online import declaration
+from batch2online.app import learners
+from batch2online.app.learners import TASK_NAMES, all_options, check_options, options_of
 from batch2online.app.serve.problems import RequestError
-from batch2online.numerics.memory import parsed_bytes
+from batch2online.declaration import Setting
 
 Settings = NewType("Settings", dict[str, Any])
-"""Options as a request gives them; :class:`Options` declares them."""
+"""Options as a request gives them; :data:`Options` describes them."""
 
-Count = Annotated[int, Meta(ge=1, le=10**9)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Inside = Annotated[float, Meta(gt=0, lt=1)]
-Price = Annotated[float, Meta(ge=0)]
-
-
-class Options(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Options of a new model: those of ``batch2online run`` that concern no files, and parameters of estimators."""
-
-    task: Literal["classification", "clustering", "lowrank", "regression", "density", "anomaly"]
-    target: str | None = None
-    estimator: str | None = None
-    k: Annotated[int, Meta(ge=1, le=1_000)] | None = None
-    z: Annotated[float, Meta(ge=1)] | None = None
-    loss: str | None = None
-    alpha: Price | None = None
-    l1_ratio: Share | None = None
-    quantile: Inside | None = None
-    power: Annotated[float, Meta(gt=1, lt=10)] | None = None
-    delta: Annotated[float, Meta(gt=1)] | None = None
-    class_weight: Literal["balanced"] | None = None
-    columns: list[str] | None = None
-    exclude: list[str] | None = None
-    epsilon: Inside | None = None
-    coreset_size: Count | None = None
-    refresh: str | int | None = None
-    half_life: Count | str | None = None
-    window: Count | None = None
-    history: Literal["memory", "coreset"] | None = None
-    seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
-    keep_history: bool | None = None
-    churn_price: Price | None = None
-    memory: str | int | None = None
+_OWN: dict[str, Any] = {
+    "target": str | None,
+    "estimator": str | None,
+    "columns": list[str] | None,
+    "exclude": list[str] | None,
+}
+"""Options that are no settings of an estimator."""
 
 
-_TYPES: dict[str, Any] = get_type_hints(Options, include_extras=True)
-_OF_ESTIMATORS = ("keep_history", "churn_price", "memory")
-_WORDS = {"array": "list of strings", "bool": "bool (true or false)"}
+def _kinds(each: Setting) -> tuple[Any, ...]:
+    """Return the types of the values of a setting that a request may send: no path, which is local."""
+    return tuple(part for part in each.written_parts if part is not str or not each.is_path)
+
+
+def _field(*declared: Setting) -> Any:
+    """Return the type of an option, as the tasks that have it declare it."""
+    found: dict[Any, None] = {}
+    for each in declared:
+        bounds: Any = each.bounds if each.bounds.keys() & {"le", "lt"} else each.bounds | {"le": each.largest_sent}
+        for kind in _kinds(each):
+            found[Annotated[kind, Meta(**bounds)] if kind in (int, float) else kind] = None
+    return Annotated[reduce(or_, found) | None, Meta(description=declared[0].brief)]
+
+
+Options: Any = msgspec.defstruct(
+    "Options",
+    [
+        ("task", Literal[TASK_NAMES]),
+        *((name, kind, None) for name, kind in _OWN.items()),
+        *((name, _field(*declared.values()), None) for name, declared in all_options().items()),
+    ],
+    forbid_unknown_fields=True,
+    kw_only=True,
+    module=__name__,
+)
 
 
 def estimator_of(settings: dict[str, Any], packages: tuple[str, ...]) -> Any:
@@ -72,49 +68,44 @@ def estimator_of(settings: dict[str, Any], packages: tuple[str, ...]) -> Any:
         Those whose estimators a request may name.
     """
     given = _checked(settings)
-    own = {name: given.pop(name) for name in _OF_ESTIMATORS if name in given}
-    if "estimator" in given:
-        given["model"] = _allowed(given.pop("estimator"), packages)
+    task, is_wrapped = given["task"], "estimator" in given
+    options = {name: value for name, value in given.items() if name not in _OWN and name != "task"}
     try:
-        model = tasks.task_for(of_command.Settings(**given)).estimator()
-        if "columns" in model.get_params(deep=False):
-            own["columns"] = "auto"
-        if "memory" in own:
-            parsed_bytes(own["memory"], "memory")
-        return model.set_params(**own)
-    except (DataError, TypeError, ValueError) as error:
+        check_options(task, given.get("target"), options, is_wrapped)
+        batch = _allowed(given["estimator"], packages)() if is_wrapped else None
+        model = learners.estimator_of(task, options, batch)
+        declaration.check(model)
+    except (TypeError, ValueError) as error:
         raise RequestError(422, str(error).replace("--", "")) from error
+    return model.set_params(columns="auto") if "columns" in model.get_params(deep=False) else model
 
 
 def _checked(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the options that are given, after a check of their names, types and bounds."""
-    unknown = sorted(settings.keys() - _TYPES.keys())
+    unknown = sorted(settings.keys() - set(Options.__struct_fields__))
     if unknown:
-        raise RequestError(422, f"Unknown options {unknown[:5]}: choose from {', '.join(sorted(_TYPES))}.")
-    if "task" not in settings:
-        raise RequestError(422, 'Options need a task, such as {"task": "regression", "target": "y"}.')
+        known = ", ".join(sorted(Options.__struct_fields__))
+        raise RequestError(422, f"Unknown options {unknown[:5]}: choose from {known}.")
+    if settings.get("task") not in TASK_NAMES:
+        choices = " or ".join(f'"{name}"' for name in TASK_NAMES)
+        found = "" if "task" not in settings else f", got {settings['task']!r}"
+        example = '{"task": "regression", "target": "y"}'
+        raise RequestError(422, f"Options need a task, {choices}, such as {example}{found}.")
+    known_of_task = options_of(settings["task"], settings.get("estimator") is not None)
     for name, value in settings.items():
+        each = known_of_task.get(name)
         try:
-            msgspec.convert(value, _TYPES[name])
+            if each is not None or name in _OWN:
+                msgspec.convert(value, _OWN[name] if each is None else _field(each))
         except msgspec.ValidationError as error:
-            raise RequestError(422, f"{name} must be {_described(name, str(error))}, got {value!r}.") from error
-    given = {name: value for name, value in settings.items() if value is not None}
-    given |= {name: tuple(given[name]) for name in ("columns", "exclude") if name in given}
-    return given | {name: str(given[name]) for name in ("half_life", "refresh") if name in given}
+            expected = "a list of strings" if each is None else each.written_words(_kinds(each))
+            expected = "a string" if name in ("target", "estimator") else expected
+            raise RequestError(422, f"{name} must be {expected}, got {value!r}.") from error
+    return {name: value for name, value in settings.items() if value is not None}
 
 
-def _described(name: str, error: str) -> str:
-    """Return what an option must be: its choices, or what its declaration expects."""
-    choices = [f'"{choice}"' for part in (_TYPES[name], *get_args(_TYPES[name])) for choice in get_args(part)
-               if isinstance(choice, str)]  # fmt: skip
-    if choices:
-        return " or ".join(choices)
-    expected = error.partition(", got")[0].removeprefix("Expected ").replace("`", "").replace(" | null", "")
-    return f"of type {_WORDS.get(expected, expected)}"
-
-
-def _allowed(name: str, packages: tuple[str, ...]) -> str:
-    """Return the name of an estimator if it is a class of these packages."""
+def _allowed(name: str, packages: tuple[str, ...]) -> type:
+    """Return the estimator of this name if it is a class of these packages."""
     expected = f"estimator must be the dotted name of a class of {', '.join(packages)}, got {name!r}"
     if not re.fullmatch(r"\w+(\.\w+)+", name, re.ASCII) or name.partition(".")[0] not in packages:
         raise RequestError(422, f"{expected}.")
@@ -125,4 +116,4 @@ def _allowed(name: str, packages: tuple[str, ...]) -> str:
         raise RequestError(422, f"{expected}: {error}.") from error
     if not (isinstance(found, type) and hasattr(found, "fit") and hasattr(found, "get_params")):
         raise RequestError(422, f"{expected}, which is no estimator.")
-    return name
+    return found

@@ -35,7 +35,7 @@ def of_loss(loss: str, size: int, quantile: float = 0.5, power: float = 1.5, del
     return found if river is None else {**found, "River LinearRegression": river}
 
 
-def _batch(loss: str, quantile: float, power: float, delta: float) -> Any:
+def _batch(loss: Any, quantile: float, power: float, delta: float) -> Any:
     """Return scikit-learn's estimator; for quantiles, whose solver takes hours, ours with all rows kept."""
     by_name = {
         "huber": lambda: HuberRegressor(epsilon=delta, alpha=0.0, max_iter=_TURNS),

@@ -33,6 +33,7 @@ from batch2online.numerics.memory import parsed_bytes
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
 from batch2online.rows import Batch, Rows, check_width
+from batch2online.settings import WrappedSettings
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
@@ -58,7 +59,7 @@ class EstimatorRegret(Regret):
     out_of_sample: bool = False
 
 
-class BatchToOnline(Labelled):
+class BatchToOnline(Labelled, WrappedSettings):
     """Any batch algorithm on a stream: refitted on the rows that memory holds, at times that grow geometrically.
 
     At each refresh the estimator is cloned, seeded and fitted to all rows seen while they fit in ``memory``, then to a
@@ -67,68 +68,6 @@ class BatchToOnline(Labelled):
     it, fitted attributes as well. Rows are arrays, tables of pandas, polars or Arrow with strings, categories, dates
     and missing values, or lists of strings or dictionaries: the estimator receives them in the container in which they
     came, see ``docs/tables.md``.
-
-    Parameters
-    ----------
-    estimator : estimator or function
-        A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with
-        ``fit(X[, y], sample_weight=...)``; or a function ``solve(points, weights[, targets])`` that returns a model.
-    coreset : coreset, class or function, optional
-        An empty coreset of :mod:`batch2online.coresets`, whose own settings apply; or a class or function that creates
-        one from the settings below, such as ``coresets.Uniform``. None chooses by the type of estimator, and ``repr``
-        shows the choice:
-
-        - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
-          outliers and a uniform sample; with a ``window`` and in shards ``Uniform``
-        - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
-        - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
-        - all others, and with ``resample``: ``Uniform``
-    refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: refit whenever
-        the rows have grown by half, and when the loss of recent rows has risen. If only some rows are kept, a refit is
-        skipped where the gain of the last one shows that it would gain nothing. ``Measured(growth=1.26)`` refits twice
-        as often.
-    loss : str or function, optional
-        By name, ``"squared", "absolute", "huber", "quantile", "poisson", "gamma", "tweedie", "zero_one", "log",
-        "distance", "squared_distance", "reconstruction", "negative_log_likelihood"``, with a setting ``("huber",
-        delta), ("quantile", share)`` or ``("tweedie", power)``; or a function ``loss(model, points[, targets])`` that
-        returns an array (n,). None
-        is squared for regressors, log (or zero_one) for classifiers, squared_distance for clusterers, reconstruction
-        for transformers, negative_log_likelihood for densities; functions need one.
-    sensitivity : function, optional
-        A bound ``n -> beta(n)`` of the average sensitivity of the model of n rows, coreset included and with the seed
-        kept: of an algorithm with low sensitivity of its own. :func:`theory.certificate` uses it in place of that of
-        the coreset; ``epsilon`` is then the accuracy of the algorithm.
-    resample : bool, default False
-        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows while they are kept
-        (see ``memory``), then a uniform sample.
-    epsilon : float, default 0.1
-        Weights are powers of ``1 + epsilon``.
-    memory : int or str, default "512MB"
-        Bytes that the kept rows may take, their strings included, if no ``coreset_size`` is given: a number, or a
-        string with a unit. All rows are kept and fitted while they fit in it, then the largest coreset that does.
-        Linear models (with ``coef_``) are fitted to a part of the kept rows, 500 for each coefficient and at least
-        5,000. Estimators that take the square of their rows in memory, like Gaussian processes, keep 5,000 rows at
-        most, support vector machines 20,000. Increase it if the model still gains by more rows, decrease it if refits
-        take too long.
-    coreset_size : int or None
-        Expected number of rows to keep and to fit to, whatever memory they take. None lets ``memory`` decide; it is
-        5,000 for clusterers, ``PCA`` and ``TruncatedSVD``, and if ``coreset`` is a class or function.
-    half_life : int, "auto" or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
-        2,000, 10,000 and none, and uses the one with the lowest recent loss. None is no decay.
-    window : int or None
-        Fit to this many of the last rows alone, which are stored. None is all rows.
-    churn_price : float or None
-        For clusterers: a refit replaces the model if it gains more on rows that it was not fitted to, as a share of the
-        loss, than this price times the share of labels that change. None is 0.05, as for ``OnlineClustering``; 0
-        always replaces it. The clusters of ``KMeans`` and ``MiniBatchKMeans`` keep their numbers.
-    keep_history : bool, default False
-        Keep all rows, which :meth:`forget` needs.
-    first_id : int, default 0
-        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
-    random_state : None, int or generator
-        The seed, of the coreset and of the estimator wherever its own ``random_state`` is not an integer.
 
     Attributes
     ----------
@@ -139,6 +78,14 @@ class BatchToOnline(Labelled):
 
     Notes
     -----
+    The default ``coreset`` is, by the type of estimator:
+
+    - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
+      outliers and a uniform sample; with a ``window`` and in shards ``Uniform``
+    - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
+    - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
+    - all others, and with ``resample``: ``Uniform``
+
     Algorithm 1 of the paper with Algorithm 2 inside, for any estimator. Costs are estimated on the coreset, the
     hindsight optimum on all rows if they are kept. Before the first refresh there is no model; the loss of a row is
     then that of the simplest one.
@@ -167,41 +114,6 @@ class BatchToOnline(Labelled):
     _problem = type(None)  # a file holds none: it is made by the parameters
 
     _first_encoding = Encoding()  # of an estimator that is about to see its first rows
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        coreset: Any = None,
-        refresh: Policy | None = None,
-        loss: Any = None,
-        sensitivity: Any = None,
-        resample: bool = False,
-        epsilon: float = 0.1,
-        memory: int | str = "512MB",
-        coreset_size: int | None = None,
-        half_life: int | str | None = None,
-        window: int | None = None,
-        churn_price: float | None = None,
-        keep_history: bool = False,
-        first_id: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.coreset = coreset
-        self.refresh = refresh
-        self.loss = loss
-        self.sensitivity = sensitivity
-        self.resample = resample
-        self.epsilon = epsilon
-        self.memory = memory
-        self.coreset_size = coreset_size
-        self.half_life = half_life
-        self.window = window
-        self.churn_price = churn_price
-        self.keep_history = keep_history
-        self.first_id = first_id
-        self.random_state = random_state
 
     # -- the stream ----------------------------------------------------------------------------------------------
 

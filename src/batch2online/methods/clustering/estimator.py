@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -19,16 +18,20 @@ from batch2online.methods.clustering.sketch import Clustering, largest_value
 from batch2online.metrics import MEAN_DISTANCE, Metrics
 from batch2online.numerics.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.numerics.threads import one_thread
-from batch2online.refresh import Adaptive, Policy
+from batch2online.refresh import Adaptive
 from batch2online.schema import classes
+from batch2online.settings import ClusteringSettings
 from batch2online.stream import Stream
 from batch2online.validation import LARGEST
 
-if TYPE_CHECKING:
-    from batch2online.tables.codec import Columns
 
-
-class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
+class OnlineClustering(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    ClusterMixin,  # type: ignore[misc]
+    OnlineEstimator,
+    ClusteringSettings,
+):
     r"""Online clustering: the quality of a batch solution, few changes, and stable cluster ids.
 
     Minimises :math:`\sum_x \min_c |x - c|^z`: k-means for z = 2, k-median for z = 1. Rows are sampled by their
@@ -36,64 +39,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     fitted again, and the current ones are replaced if their cost is no longer within tolerance. A new center takes over
     the id of the old one whose rows it holds, and every change lists the change of each id. A drop-in for
     ``MiniBatchKMeans``, which changes at every call.
-
-    Parameters
-    ----------
-    n_clusters : int, default 8
-        Number of clusters.
-    z : float, default 2.0
-        Power of the distance, at least 1.
-    stages : {1, 2}
-        Stages of sampling; 2 is the paper's Algorithm 7 with its corrections.
-    history : "memory", "coreset" or the path of a folder
-        Where the rows are kept: a new row may move the seeds of the coreset, and then dropped rows are needed again.
-        With "coreset" the coreset alone is kept: bounded memory, nearly the same quality, no ``forget``. ``merge`` is
-        then bounded too, but not equal to one stream, and depends on the order of merging.
-    epsilon : float or "auto", default 0.015
-        Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``. "auto" begins at 0.1 and improves like
-        ``10 / sqrt(n)``: the size is ``(1 + k) max(100, sqrt(n))``.
-    coreset_size : int, "theory" or None
-        Expected size of the coreset instead of the one that ``epsilon`` gives. "theory" is that of
-        :func:`theory.clustering_size_theory`, enough for all sets of centers: 3,400 rows for k = 5, z = 2 and
-        ``epsilon=0.1``.
-    refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=1, growth=2, floor=1e-3, start=15)``:
-        checks are skipped where losses stay the same and the expected gain is below 0.1 %.
-    solve : {"exact", "coreset"}
-        With "exact", centers found on the coreset become means of all rows, by one pass over these: without sampling
-        noise, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the same as "coreset"
-        otherwise. "coreset" is the paper's form: only then do models depend on few of the rows, as the theorems
-        assume.
-    solver : clusterer or function, optional
-        A solver of your own, such as one with a proven approximation factor: a function ``(points, weights, k, z,
-        rng)`` that returns centers (k, d), or an estimator of scikit-learn with ``n_clusters`` and ``sample_weight``.
-        Centers are then what it returns for the coreset: ``solve``, ``warm_start`` and ``churn_price`` have no effect.
-        A file can hold it if it is an object of a class marked with ``extend.storable``.
-    warm_start : bool, default True
-        Start the solver from the current centers. If False, models are independent of the past, labels change more,
-        and with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
-    churn_price : float, default 0.05
-        Share of the loss that a change of all labels must gain; half of it at 50 rows a cluster, as few labels exist.
-        A refit moves the current centers to the means of their rows if that gains ``churn_price`` times the share of
-        labels that change. Swaps of single centers, and new solutions, must gain that much more, and more than noise,
-        with each row scored by centers fitted without it. Raise it if changes of labels are costly, at some loss; 0
-        takes the best solution found, whatever the labels. Not used with ``warm_start=False``.
-    half_life : int, "auto" or None
-        Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
-        decay; "auto" to select one of several candidates.
-    window : int or None
-        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
-    keep_history : bool, default False
-        Rows are kept unless ``history="coreset"``, which True refuses.
-    columns : "auto", Columns or None, default "auto"
-        How tables of pandas, polars or Arrow, and rows in dictionaries, become rows of numbers: strings become one-hot
-        columns, dates days, and missing values means, with a column that says where; all inferred from the first 10,000
-        rows of the stream. :class:`batch2online.Columns` says otherwise. None accepts numbers only, like arrays.
-        ``columns_`` describes the result.
-    first_id : int, default 0
-        Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
-    random_state : None, int or generator
-        Seed; results are a pure function of it and the sequence of rows.
 
     Attributes
     ----------
@@ -131,45 +76,6 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
             return {}
         return {MEAN_DISTANCE: now.problem.seeding(now.snapshot())[0]}
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        z: float = 2.0,
-        stages: int = 1,
-        history: str | os.PathLike[str] = "memory",
-        epsilon: float | str = 0.015,
-        coreset_size: int | str | None = None,
-        refresh: Policy | None = None,
-        solve: str = "exact",
-        solver: Any = None,
-        warm_start: bool = True,
-        churn_price: float = 0.05,
-        half_life: int | str | None = None,
-        window: int | None = None,
-        keep_history: bool = False,
-        columns: Columns | Literal["auto"] | None = "auto",
-        first_id: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.z = z
-        self.stages = stages
-        self.history = history
-        self.epsilon = epsilon
-        self.coreset_size = coreset_size
-        self.refresh = refresh
-        self.solve = solve
-        self.solver = solver
-        self.warm_start = warm_start
-        self.churn_price = churn_price
-        self.half_life = half_life
-        self.window = window
-        self.keep_history = keep_history
-        self.columns = columns
-        self.first_id = first_id
-        self.random_state = random_state
-
     @property
     def _largest(self) -> float:
         if self.z == 2:
@@ -177,22 +83,12 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return largest_value(self.z if isinstance(self.z, int | float | np.number) and 2 < self.z < np.inf else 2.0)
 
     def _new_stream(self, n_targets: int) -> Stream:
-        if (
-            not isinstance(self.n_clusters, int | np.integer)
-            or isinstance(self.n_clusters, bool)
-            or self.n_clusters < 1
-        ):
-            raise ValueError(f"n_clusters must be a positive integer, got {self.n_clusters!r}.")
-        self._check_choice("solve", "exact", "coreset")
-        price = self.churn_price
-        if not isinstance(price, int | float | np.number) or isinstance(price, bool) or not 0 <= price < np.inf:
-            raise ValueError(f"churn_price must be a finite number that is not negative, got {price!r}.")
         coreset = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **self._sampling())
         policy = Adaptive(kappa=1.0, growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
         solver = solver_of(self.solver)
         is_exact = self.solve == "exact" and coreset.z == 2 and coreset.keep_history and solver is None
         warm_start = bool(self.warm_start) and solver is None
-        problem = ClusteringProblem(coreset.k, coreset.z, warm_start, is_exact, float(price), solver)
+        problem = ClusteringProblem(coreset.k, coreset.z, warm_start, is_exact, float(self.churn_price), solver)
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     @classmethod

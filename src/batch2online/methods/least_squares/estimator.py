@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -16,20 +16,17 @@ from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
 from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.schema import check_value, require_equal
+from batch2online.settings import RegressionSettings
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
 
 if TYPE_CHECKING:
     from batch2online.methods.losses import PredictorLoss
-    from batch2online.tables.codec import Columns
-
-LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
-"""Names of the losses of :class:`OnlineRegression`."""
 
 _ADAPTIVE = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=0.005)
 
 
-class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
+class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, RegressionSettings):  # type: ignore[misc]
     r"""Online linear regression: nearly the loss of the best model in hindsight, with a handful of model changes.
 
     Least squares, the default: the moments of all rows are kept in coordinates in which they lose no digits. At row
@@ -45,62 +42,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     For rows in random order, bounded losses and no dominating rows, the expected squared loss is at most 1 + eta times
     that of the best model in hindsight plus a logarithmic term, for every eta above 0 (Lemma 6 and Theorem 5 of
     ``docs/proofs.md``).
-
-    Parameters
-    ----------
-    loss : {"squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie"}
-        Loss of a row: the squared residual; that of ``HuberRegressor``, whose scale is part of the model; the
-        absolute residual; the pinball loss of ``QuantileRegressor``; half the deviance of ``PoissonRegressor`` (targets
-        from 0), ``GammaRegressor`` (above 0) or ``TweedieRegressor``, which predict ``exp(x @ coef_ + intercept_)``.
-    alpha : float, default 0
-        The penalty ``alpha * (l1_ratio * |coef|_1 + (1 - l1_ratio) / 2 * |coef|^2)`` is added to the mean loss, as
-        scikit-learn's estimators of these losses do. The squared loss is halved then, as in ``ElasticNet``.
-    l1_ratio : float in [0, 1], default 0
-        Share of the L1 norm in the penalty; 1 is that of ``QuantileRegressor``.
-    quantile : float in (0, 1), default 0.5
-        The quantile to predict, with ``loss="quantile"``.
-    power : float, default 1.5
-        Power of the variance, with ``loss="tweedie"``: 0, or from 1 on.
-    delta : float, default 1.35
-        Residuals of more scales than this count as outliers, with ``loss="huber"``: the ``epsilon`` of
-        ``HuberRegressor``.
-    epsilon : float or "auto", default 0.02
-        Relative error of the coreset that models are fitted to; its weights are powers of ``1 + epsilon``. Exact
-        models do not depend on it. "auto", with ``solve="coreset"``, begins at 0.1 and improves like ``2 / sqrt(n)``,
-        so that no share of the loss is given away for ever; the coreset grows like ``sqrt(n)``, see "Proofs".
-    coreset_size : int, "theory", "audit" or None
-        Expected size of the coreset. None is the size for ``epsilon`` if models are fitted to the coreset, otherwise
-        ``"audit"``, 20 rows per column of ``[1 | a | b]``: enough for audits.
-    refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is
-        ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)`` after ridge regressions of the first
-        rows, see Notes; ``Geometric(growth=1.5)`` with ``solve="coreset"``, and ``Geometric(growth=1.2)`` with
-        ``epsilon="auto"``; and ``Geometric(growth=2)`` for
-        other losses, ``Geometric(growth=1.5)`` from 100 columns on. A policy that you give refits with the batch
-        algorithm from its first check on, by default after ``3 * (n_features + 1)`` rows.
-    solve : {"exact", "coreset"}
-        Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
-        schedule keeps changes few, see "Proofs". Ignored for other losses than the squared one.
-    fit_intercept : bool, default True
-        Without an intercept columns are scaled, but not centred: columns far from zero are then nearly collinear.
-    score_targets : bool, default True
-        Score rows of ``[a | b]``; False scores ``a`` alone, as the paper does.
-    half_life : int, "auto" or None
-        Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
-        decay; "auto" to select one of several candidates.
-    window : int or None
-        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
-    keep_history : bool, default False
-        Keep all rows; needed by :meth:`forget`.
-    columns : "auto", Columns or None, default "auto"
-        How tables of pandas, polars or Arrow, and rows in dictionaries, become rows of numbers: strings become one-hot
-        columns, dates days, and missing values means, with a column that says where; all inferred from the first 10,000
-        rows of the stream. :class:`batch2online.Columns` says otherwise. None accepts numbers only, like arrays.
-        ``columns_`` describes the result.
-    first_id : int, default 0
-        Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
-    random_state : None, int or generator
-        Seed; results are a pure function of it and the sequence of rows.
 
     Attributes
     ----------
@@ -146,47 +87,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     _problem = Problem  # which of two, _assembled checks
 
-    def __init__(
-        self,
-        *,
-        loss: str = "squared",
-        alpha: float = 0.0,
-        l1_ratio: float = 0.0,
-        quantile: float = 0.5,
-        power: float = 1.5,
-        delta: float = 1.35,
-        epsilon: float | str = 0.02,
-        coreset_size: int | str | None = None,
-        refresh: Policy | None = None,
-        solve: str = "exact",
-        fit_intercept: bool = True,
-        score_targets: bool = True,
-        half_life: int | str | None = None,
-        window: int | None = None,
-        keep_history: bool = False,
-        columns: Columns | Literal["auto"] | None = "auto",
-        first_id: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.quantile = quantile
-        self.power = power
-        self.delta = delta
-        self.epsilon = epsilon
-        self.coreset_size = coreset_size
-        self.refresh = refresh
-        self.solve = solve
-        self.fit_intercept = fit_intercept
-        self.score_targets = score_targets
-        self.half_life = half_life
-        self.window = window
-        self.keep_history = keep_history
-        self.columns = columns
-        self.first_id = first_id
-        self.random_state = random_state
-
     @property
     def _is_plain(self) -> bool:
         """Whether the moments of all rows are all that is needed."""
@@ -195,7 +95,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def _predictor_loss(self) -> PredictorLoss:
         from batch2online.methods.losses import predictor_loss  # least squares does without
 
-        self._check_choice("loss", *LOSSES)
         return predictor_loss(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
@@ -209,7 +108,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _new_stream(self, n_targets: int) -> Stream:
-        self._check_choice("solve", "coreset", "exact")
         self._check_adaptive(self._is_plain and self.solve == "coreset", 'solve="coreset" and the squared loss alone')
         if not self._is_plain:
             return self._anchored_stream(n_targets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import exp
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
@@ -21,12 +21,9 @@ from batch2online.methods.linear_losses.solver import Penalty
 from batch2online.methods.losses import Logistic
 from batch2online.metrics import Metrics
 from batch2online.numerics.threads import one_thread
-from batch2online.refresh import Policy
 from batch2online.schema import check_value
+from batch2online.settings import ClassificationSettings
 from batch2online.stream import Stream
-
-if TYPE_CHECKING:
-    from batch2online.tables.codec import Columns
 
 _LARGEST_EXPONENT = 700.0
 """Below the logarithm of the largest number."""
@@ -80,49 +77,12 @@ def probabilities(engine: Stream, eta: FloatArray) -> FloatArray:
     return everything
 
 
-class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
+class OnlineClassifier(ClassifierMixin, Labelled, ClassificationSettings):  # type: ignore[misc]
     r"""Online logistic regression of two classes or more: the quality of refits on all rows, in a megabyte.
 
     The loss of each row is expanded at the current model. The sums of these expansions are exact; a coreset represents
     the remainders of the losses, see :class:`batch2online.coresets.Anchored`. At row counts that grow geometrically a
     model is fitted to both.
-
-    Parameters
-    ----------
-    alpha : float or None
-        The penalty is ``alpha * (l1_ratio * |coef|_1 + (1 - l1_ratio) / 2 * |coef|^2)`` for each row, next to the mean
-        loss. None is ``|coef|^2 / 2`` for all rows together, as in ``LogisticRegression()``: it vanishes as rows are
-        added. ``LogisticRegression(C)`` on n rows is ``alpha = 1 / (C * n)``.
-    l1_ratio : float in [0, 1], default 0
-        Share of the L1 norm in the penalty.
-    class_weight : dict, "balanced" or None
-        Weights of classes by their labels, which multiply ``sample_weight``; 1 for labels that are not given.
-        "balanced" gives all classes the same weight, ``n / (n_classes * n_c)`` for a class of n_c rows among n. These
-        weights change with the rows: each model is fitted with those of the current counts.
-    epsilon : float, default 0.1
-        Weights of the coreset are powers of ``1 + epsilon``.
-    coreset_size : int or None
-        Expected size of the coreset. None is 2,000, or ten rows per parameter of the model.
-    refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2)``,
-        ``Geometric(growth=1.5)`` from 100 columns on.
-    fit_intercept : bool, default True
-    half_life : int, "auto" or None
-        Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
-        decay; "auto" to select one of several candidates.
-    window : int or None
-        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
-    keep_history : bool, default False
-        Keep all rows; needed by :meth:`forget`.
-    columns : "auto", Columns or None, default "auto"
-        How tables of pandas, polars or Arrow, and rows in dictionaries, become rows of numbers: strings become one-hot
-        columns, dates days, and missing values means, with a column that says where; all inferred from the first 10,000
-        rows of the stream. :class:`batch2online.Columns` says otherwise. None accepts numbers only, like arrays.
-        ``columns_`` describes the result.
-    first_id : int, default 0
-        Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
-    random_state : None, int or generator
-        Seed; results are a pure function of it and the sequence of rows.
 
     Attributes
     ----------
@@ -163,37 +123,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         found = super().baseline_metrics_
         return {name: value for name, value in found.items() if name != "log loss" or not self._is_balanced}
 
-    def __init__(
-        self,
-        *,
-        alpha: float | None = None,
-        l1_ratio: float = 0.0,
-        class_weight: Mapping[Any, float] | str | None = None,
-        epsilon: float = 0.1,
-        coreset_size: int | None = None,
-        refresh: Policy | None = None,
-        fit_intercept: bool = True,
-        half_life: int | str | None = None,
-        window: int | None = None,
-        keep_history: bool = False,
-        columns: Columns | Literal["auto"] | None = "auto",
-        first_id: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.class_weight = class_weight
-        self.epsilon = epsilon
-        self.coreset_size = coreset_size
-        self.refresh = refresh
-        self.fit_intercept = fit_intercept
-        self.half_life = half_life
-        self.window = window
-        self.keep_history = keep_history
-        self.columns = columns
-        self.first_id = first_id
-        self.random_state = random_state
-
     def _new_coreset(self) -> Anchored:
         settings = {"intercept": self.fit_intercept, "balanced": self._is_balanced, **self._sampling()}
         return Anchored(Logistic(), **settings)
@@ -219,8 +148,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     @property
     def _is_balanced(self) -> bool:
-        if self.class_weight is not None and not isinstance(self.class_weight, Mapping):
-            self._check_choice("class_weight", "balanced")
         return isinstance(self.class_weight, str)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedRows:

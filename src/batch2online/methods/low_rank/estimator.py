@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -16,59 +16,17 @@ from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive, Geometric, Policy
+from batch2online.settings import LowRankSettings
 from batch2online.stream import Stream
 
-if TYPE_CHECKING:
-    from batch2online.tables.codec import Columns
 
-
-class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
+class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator, LowRankSettings):  # type: ignore[misc]
     r"""Online low-rank approximation and PCA: nearly the loss of an SVD of all rows, with few changes of the basis.
 
     The moments of all rows are kept, and at row counts that grow geometrically their leading subspace replaces the
     current one if its cost is no longer within tolerance. Rows are also sampled by their ridge leverage scores into a
     coreset, for audits and other uses; with ``solve="coreset"`` models are fitted to it, as in the paper. A drop-in
     for ``IncrementalPCA``, which changes at every call.
-
-    Parameters
-    ----------
-    n_components : int, default 2
-        Rank of the approximation.
-    center : bool, default False
-        Approximate around the mean (PCA) instead of around zero (the paper's matrix approximation).
-    epsilon : float or "auto", default 0.01
-        Relative error of the coreset that models are fitted to; its weights are powers of ``1 + epsilon``. Exact
-        models do not depend on it. "auto", with ``solve="coreset"``, begins at 0.1 and improves like ``2 / sqrt(n)``;
-        the coreset grows like ``sqrt(n)``.
-    coreset_size : int, "theory", "audit" or None
-        Expected size of the coreset. None is the size for ``epsilon`` if models are fitted to the coreset, otherwise
-        ``"audit"``, 40 rows per component: enough for audits.
-    refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is
-        ``Adaptive(kappa=2, growth=1.5, max_noise_factor=4)``. With ``solve="coreset"`` it is
-        ``Geometric(growth=2.0)``, with ``epsilon="auto"`` ``Geometric(growth=1.5)``.
-    solve : {"exact", "coreset"}
-        Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
-        schedule keeps changes few, see "Proofs".
-    basis : {"stable", "variance"}
-        Rotate a new basis towards the old one, so that stored embeddings stay comparable; or order it by variance, with
-        signs that follow the old basis.
-    half_life : int, "auto" or None
-        Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
-        decay; "auto" to select one of several candidates.
-    window : int or None
-        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
-    keep_history : bool, default False
-        Keep all rows; needed by :meth:`forget`.
-    columns : "auto", Columns or None, default "auto"
-        How tables of pandas, polars or Arrow, and rows in dictionaries, become rows of numbers: strings become one-hot
-        columns, dates days, and missing values means, with a column that says where; all inferred from the first 10,000
-        rows of the stream. :class:`batch2online.Columns` says otherwise. None accepts numbers only, like arrays.
-        ``columns_`` describes the result.
-    first_id : int, default 0
-        Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
-    random_state : None, int or generator
-        Seed; results are a pure function of it and the sequence of rows.
 
     Attributes
     ----------
@@ -99,43 +57,10 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     _problem = LowRank
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        center: bool = False,
-        epsilon: float | str = 0.01,
-        coreset_size: int | str | None = None,
-        refresh: Policy | None = None,
-        solve: str = "exact",
-        basis: str = "stable",
-        half_life: int | str | None = None,
-        window: int | None = None,
-        keep_history: bool = False,
-        columns: Columns | Literal["auto"] | None = "auto",
-        first_id: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.center = center
-        self.epsilon = epsilon
-        self.coreset_size = coreset_size
-        self.refresh = refresh
-        self.solve = solve
-        self.basis = basis
-        self.half_life = half_life
-        self.window = window
-        self.keep_history = keep_history
-        self.columns = columns
-        self.first_id = first_id
-        self.random_state = random_state
-
     def _new_stream(self, n_targets: int) -> Stream:
         width = self.n_features_in_
-        self._check_choice("solve", "coreset", "exact")
-        self._check_choice("basis", "stable", "variance")
         self._check_adaptive(self.solve == "coreset", 'solve="coreset"')
-        if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
+        if self.n_components > width:
             raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
         exact = self.solve == "exact"
         settings = self._sampling(for_audit=exact)

@@ -7,28 +7,31 @@ from typing import Any
 import click
 import numpy as np
 
-from batch2online.app.cli import tasks, terminal
+from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks.task import RegressionTask
+from batch2online.app.cli.tasks import Task
 from batch2online.drift.order_monitor import FREEZES, OrderMonitor, OrderVerdict
 from batch2online.frames.columns import ColumnType
 from batch2online.labels import encoded
 from batch2online.rows import Rows, ones
 
 
-class _AnyTarget(RegressionTask):
+class _AnyTarget(Task):
     """A target of numbers or strings."""
 
-    labels = frozenset({ColumnType.STRING})
+    @property
+    def labels(self) -> frozenset[ColumnType]:
+        return frozenset({ColumnType.STRING})
 
 
-def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:
+def check(file: str, as_json: bool, target: str | None, seed: int, **given: Any) -> None:
     """Test whether the rows of a file are in random order, and print the result."""
     # Categories are those of rows that are not ranked, so that the encoding of a later row depends on it alone.
     task = "lowrank" if target is None else "regression"
-    verdict = verdict_of(path, Settings(task=task, k=1, target=target, lookahead=FREEZES[0][1], **given))
+    learner = {"seed": seed} if target is not None else {"seed": seed, "k": 1}
+    verdict = verdict_of(file, Settings(task=task, target=target, learner=learner, lookahead=FREEZES[0][1], **given))
     if as_json:
         click.echo(json_text(as_dict(verdict)))
     else:
@@ -43,7 +46,7 @@ def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:
 
 def verdict_of(path: str, settings: Settings) -> OrderVerdict:
     """Return the verdict on the rows of a file, which are read once and not stored."""
-    task = tasks.task_for(settings) if settings.target is None else _AnyTarget(settings)
+    task = Task(settings) if settings.target is None else _AnyTarget(settings)
     stream = open_input([path], None, task)
     monitor: OrderMonitor | None = None
     for points, targets in stream.chunks():

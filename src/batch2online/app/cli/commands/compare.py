@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -17,27 +17,62 @@ from batch2online._types import FloatArray
 from batch2online.app.cli import terminal
 from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
-from batch2online.app.cli.tasks.task import Task
-from batch2online.app.cli.tasks.wrapped import WrappedTask
+from batch2online.app.cli.tasks import TARGET_RANGES, Task
 from batch2online.app.inputs import DataError
 from batch2online.baselines import FollowTheLeader
 from batch2online.baselines.peers import COMPARE, OURS, PEERS, Peer, PeerSettings, learners, of_loss
 from batch2online.headline import HUGE
 
-__all__ = ["OURS", "competitors"]
+_SCALE = 0.1
+"""Scale of the Huber loss, for targets of standard deviation 1."""
 
 
-def competitors(settings: Settings, X: FloatArray, y: FloatArray | None) -> dict[str, Any]:
+def competitors(task: Task, X: FloatArray, y: Any) -> dict[str, Any]:
     """Return learners by name, ours first; a uniform sample has as many rows as our coreset of these rows."""
-    ours, task = settings.estimator(), task_for(settings)
-    if isinstance(task, WrappedTask):
+    ours, settings = task.estimator(), task.settings
+    if task.is_wrapped:
         return {OURS: ours, "refit on all rows, at doublings": FollowTheLeader(task.batch(), growth=2.0)}
-    size = max(1, len(settings.estimator().partial_fit(X, *(() if y is None else (y,))).coreset_))
-    if settings.loss not in (None, "squared"):
-        return {OURS: ours, **of_loss(str(settings.loss), size, **settings.given("quantile", "power", "delta"))}
-    peers = (*PEERS, *_installed_peers())
-    return {OURS: ours, **learners(settings.task, PeerSettings(k=task.count(y), size=size), COMPARE, peers=peers)}
+    size = max(1, len(task.estimator().partial_fit(X, *(() if y is None else (y,))).coreset_))
+    if task.loss not in (None, "squared"):
+        return {OURS: ours, **of_loss(task.loss, size, **settings.given("quantile", "power", "delta"))}
+    n_classes = len(np.unique(y)) if settings.task == "classification" else 0
+    facts = PeerSettings(k=settings.learner.get("k", n_classes), size=size)
+    return {OURS: ours, **learners(settings.task, facts, COMPARE, peers=(*PEERS, *_installed_peers()))}
+
+
+def loss_of(task: Task) -> Any:
+    """Return the loss by which learners are compared, as ``evaluate.prequential`` accepts it."""
+    settings = task.settings
+    if settings.task == "classification":
+        return evaluate.losses.LogarithmicLoss()
+    if settings.task == "clustering":
+        return ("kmeans", settings.learner.get("z", 2.0))
+    if settings.task == "lowrank":
+        return "lowrank"
+    if settings.task != "regression":
+        raise DataError(f"--task {settings.task} has no other learners to compare with.")
+    if task.loss in (None, "squared"):
+        return "squared"
+    given = settings.given("loss", "alpha", "l1_ratio", "quantile", "power", "delta")
+    return evaluate.losses.of_regression(scale=_SCALE, **given)
+
+
+def comparable(task: Task, X: FloatArray, y: Any) -> tuple[FloatArray, Any]:
+    """Return the rows in a form that suits every learner.
+
+    Labels are numbers from 0. Targets of a regression are standardized, as gradient methods need it, those with a
+    domain only scaled. Rows of a low-rank problem are centered, as IncrementalPCA centers them.
+    """
+    if task.settings.task == "classification":
+        labels, codes = np.unique(y, return_inverse=True)
+        if len(labels) < 2:
+            raise DataError(f"All rows have the same {task.settings.target}: two classes are needed.")
+        return X, codes.astype(np.float64)
+    if task.settings.task == "lowrank":
+        return X - X.mean(axis=0), y
+    if task.settings.task != "regression" or task.is_wrapped:
+        return X, y
+    return X, y / (y.mean() or 1.0) if task.loss in TARGET_RANGES else (y - y.mean()) / (y.std() or 1.0)
 
 
 def _installed_peers() -> list[Peer]:
@@ -45,44 +80,38 @@ def _installed_peers() -> list[Peer]:
     return [entry.load() for entry in entry_points(group="batch2online.peers")]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Parameters of a comparison."""
-
-    seeds: int = 5
-    chunk: int | None = None
-    json: bool = False
-
-
-def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial) -> None:
+def compare(
+    files: Sequence[str], dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any
+) -> None:
     """Stream the same rows through our learner and others, and print the loss of each."""
+    task = Task.of(Settings.written(given), dataset)
     settings = task.settings
-    stream = open_input(paths, dataset, _for_reading(task))
+    stream = open_input(files, dataset, _for_reading(task))
     name = stream.name
     parts = list(stream.chunks())
     targets = None if parts[0][1] is None else np.concatenate([part[1] for part in parts])
-    X, y = task.comparable(np.concatenate([part[0] for part in parts]), targets)
-    chunk = trial.chunk or max(1, min(1000, len(X) // 10))
+    X, y = comparable(task, np.concatenate([part[0] for part in parts]), targets)
+    chunk = chunk or max(1, min(1000, len(X) // 10))
     if len(X) < 2 * chunk:
         raise DataError(f"{name} has {len(X):,} rows, too few for chunks of {chunk:,}.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # learners that do not converge are shown as they are
         result = evaluate.prequential(
-            competitors(settings, X, y),
+            competitors(task, X, y),
             X,
             y,
-            loss=task.loss(),
+            loss=loss_of(task),
             order=settings.order,
-            seeds=trial.seeds,
+            seeds=seeds,
             chunk=chunk,
             warmup=chunk,
-            progress=sys.stderr.isatty() and not trial.json,
+            progress=sys.stderr.isatty() and not as_json,
         )
-    if trial.json:
+    if as_json:
         click.echo(result.to_json())
     else:
-        seeds = "1 seed" if trial.seeds == 1 else f"{trial.seeds} seeds"
-        about = [name, f"{len(X):,} rows", f"{settings.order} order", seeds, f"chunks of {chunk:,}"]
+        orders = "1 seed" if seeds == 1 else f"{seeds} seeds"
+        about = [name, f"{len(X):,} rows", f"{settings.order} order", orders, f"chunks of {chunk:,}"]
         _show(result, about, has_labels=settings.task == "clustering")
 
 

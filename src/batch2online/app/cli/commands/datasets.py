@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
-from batch2online.app.cli import tasks, terminal
+from batch2online.app.cli import terminal
 from batch2online.app.cli.files import write_csv
+from batch2online.app.cli.tasks import REAL_DATASETS, dataset_names
 from batch2online.app.inputs import DataError
 from batch2online.app.report.formatting import visible
-from batch2online.datasets import load_table
+from batch2online.datasets import load_table, synthetic
 
 _ABOUT = {
     "digits": "1,797 images of digits; scikit-learn",
@@ -37,6 +38,14 @@ _ABOUT = {
 }
 
 
+def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_formulas: bool) -> None:
+    """List the built-in data sets, or write one."""
+    if write is None:
+        list_datasets()
+    else:
+        write_dataset(write, out or Path(f"{write}.csv"), rows, seed, keep_formulas)
+
+
 def list_datasets() -> None:
     """Print every data set with its tasks and a description."""
     table = terminal.listing("name")
@@ -49,14 +58,8 @@ def list_datasets() -> None:
 
 def _served() -> dict[str, list[str]]:
     """Return the tasks of each data set, real data sets first."""
-    kinds = [tasks.task_type(name) for name in tasks.NAMES]
-    served: dict[str, list[str]] = {}
-    for names in (*(kind.real_datasets() for kind in kinds), *(kind.synthetic_datasets() for kind in kinds)):
-        served |= {name: served.get(name, []) for name in names}
-    for kind in kinds:
-        for name in (*kind.real_datasets(), *kind.synthetic_datasets()):
-            served[name].append(kind.name)
-    return served
+    names = [*(name for each in REAL_DATASETS.values() for name in each), *synthetic.TASKS]
+    return {name: [task for task in REAL_DATASETS if name in dataset_names(task)] for name in names}
 
 
 def write_dataset(name: str, out: Path, rows: int, seed: int, keep_formulas: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,13 @@ import click
 import numpy as np
 
 from batch2online.answers import losses_of_answers
-from batch2online.app.cli.alarms import EXCESS, KINDS, alarms_of, check_webhook, send
+from batch2online.app.cli.alarms import KINDS, alarms_of, check_webhook, send
 from batch2online.app.cli.files import json_text, valid
 from batch2online.app.cli.run.result import Recorder, change_record
 from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
 from batch2online.app.cli.run.state import APPENDED, INPUT, content_key
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
-from batch2online.app.cli.tasks.task import Task
+from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import console, pairs, print_paragraphs, printable, progress_line, unbroken
 from batch2online.app.inputs import DataError
 from batch2online.app.inputs.preparation import Preparation
@@ -40,18 +39,19 @@ ALARM = 3
 class LearnOptions:
     """The options of ``batch2online learn``."""
 
-    again: bool = False
-    alarms: tuple[str, ...] = KINDS
-    excess: float = EXCESS
-    webhook: str | None = None
-    on_alarm: str | None = None
-    query: str | None = None
-    json: bool = False
-    quiet: bool = False
+    again: bool
+    alarms: tuple[str, ...]
+    alarm_excess: float
+    webhook: str | None
+    on_alarm: str | None
+    query: str | None
+    as_json: bool
+    quiet: bool
 
 
-def learn(path: Path, files: Sequence[str], options: LearnOptions) -> int:
+def learn(model: Path, files: Sequence[str], **given: Any) -> int:
     """Learn the rows of files as one transaction; print what they brought, and return the exit code."""
+    options = LearnOptions(**given)
     check_webhook(options.webhook)
     wrong = next((kind for kind in options.alarms if kind not in (*KINDS, "none")), None)
     if wrong is not None or not files:
@@ -59,9 +59,9 @@ def learn(path: Path, files: Sequence[str], options: LearnOptions) -> int:
             f"--alarms {wrong} is unknown: give order, changes or none." if wrong else "Give FILE to learn."
         )
     started, paths = time.monotonic(), paths_of(files)
-    file = path / "model.b2o" if path.is_dir() else path
+    file = model / "model.b2o" if model.is_dir() else model
     names = [name_of(each) for each in paths]
-    with progress_line(names[0], options.quiet or options.json) as line, _opened(file) as durable:
+    with progress_line(names[0], options.quiet or options.as_json) as line, _opened(file) as durable:
         task, preparation = _task_of(durable, options.query)
         keys = _check_new(durable, paths, options)
         stream = open_input(paths, None, task, known=preparation)
@@ -71,7 +71,7 @@ def learn(path: Path, files: Sequence[str], options: LearnOptions) -> int:
         line.end()
         result = _result(durable, stream, night, task, options) | {"files": names}
     result["seconds"] = time.monotonic() - started
-    if options.json:
+    if options.as_json:
         click.echo(json_text(result))
     else:
         _show(result, file)
@@ -91,18 +91,13 @@ def _opened(file: Path) -> Durable:
     position = sources_in(file).get(INPUT)
     if not isinstance(position, dict):
         return Durable.open(file)
-    return Durable(file, _settings_of(file, position).estimator())
+    return Durable(file, Task(_settings_of(file, position)).estimator())
 
 
 def _settings_of(file: Path, position: Any) -> Settings:
     """Return the settings of the run that has created a file."""
-    known = {each.name for each in fields(Settings)}
     try:
-        stored: dict[str, Any] = position["settings"]
-        values: dict[str, Any] = {
-            name: tuple(each) if isinstance(each, list) else each for name, each in stored.items()
-        }
-        return Settings(**{name: value for name, value in values.items() if name in known})
+        return Settings.written(position["settings"])
     except (TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{file} has settings of a run that this version does not know.") from error
 
@@ -119,7 +114,7 @@ def _task_of(durable: Durable, query: str | None) -> tuple[Task, Preparation]:
             "command as before."
         )
     settings = settings if query is None else replace(settings, query=query)
-    return task_for(settings), Preparation.from_dict(position["preparation"])
+    return Task(settings), Preparation.from_dict(position["preparation"])
 
 
 def _check_new(durable: Durable, paths: Sequence[str], options: LearnOptions) -> list[str | None]:
@@ -248,7 +243,7 @@ def _result(
             "evidence": order.evidence,
             "alarm": order.alarm,
         },
-        "alarms": alarms_of(options.alarms, order, night.first, events, options.excess),
+        "alarms": alarms_of(options.alarms or KINDS, order, night.first, events, options.alarm_excess),
         "headline": str(headline),
         "notes": list(stream.notes),
     }

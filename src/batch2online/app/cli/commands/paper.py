@@ -16,7 +16,17 @@ from batch2online.paper.figure import paper_figure
 from batch2online.paper.theorems import slopes, theorem_figures
 
 
-def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
+def paper(
+    out: Path, theorems: bool, full: bool, quick: bool, rows: int | None, seeds: int | None, jobs: int, as_json: bool
+) -> None:
+    """Run the experiment of the paper, or measure its theorems."""
+    if theorems:
+        measure_theorems(out, quick, rows, seeds or (3 if quick else 5), jobs, as_json)
+    else:
+        repeat_experiment(out, full, rows, seeds or (5 if full else 3), jobs, as_json)
+
+
+def repeat_experiment(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
     """Run the experiment of the paper, draw its figure, and print the final loss and regret of each curve."""
     progress = sys.stderr.isatty() and not as_json
     figure = paper_figure(out, quick=not full, rows=rows, seeds=seeds, jobs=jobs, progress=progress)
@@ -46,7 +56,7 @@ def _table(lines: list[dict[str, Any]]) -> Table:
     return table
 
 
-def theorems(out: Path, quick: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
+def measure_theorems(out: Path, quick: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
     """Measure regret, changes and average sensitivity, draw them, and print the slope and the bound of each regret."""
     progress = sys.stderr.isatty() and not as_json
     figures = theorem_figures(out, quick=quick, rows=rows, seeds=seeds, jobs=jobs, progress=progress)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,9 +31,9 @@ class OutputOptions:
 
     Parameters
     ----------
-    column : str, optional
+    id_column : str, optional
         A column of the input.
-    all : bool
+    append : bool
         Whether to write all columns of the input.
     probabilities : bool
         Whether to write the probability of each class.
@@ -41,27 +41,25 @@ class OutputOptions:
         Whether to write strings that a spreadsheet may run without an apostrophe.
     """
 
-    column: str | None = None
-    all: bool = False
-    probabilities: bool = False
-    keep_formulas: bool = False
+    id_column: str | None
+    append: bool
+    probabilities: bool
+    keep_formulas: bool
 
     def columns(self, source: Source) -> list[str]:
         """Return the names of the columns to copy."""
-        if self.column is not None and self.column not in source.names:
-            raise DataError(f"{source.name} has no column {self.column!r}; --id names one of its columns.")
-        return source.names if self.all else [] if self.column is None else [self.column]
+        if self.id_column is not None and self.id_column not in source.names:
+            raise DataError(f"{source.name} has no column {self.id_column!r}; --id names one of its columns.")
+        return source.names if self.append else [] if self.id_column is None else [self.id_column]
 
 
 def predict(
-    model_path: Path, path: str, out: Path | None, options: OutputOptions, layout: Mapping[str, Any], **named: Any
+    model: Path, file: str, out: Path | None, trust: bool, estimator: str | None, sets: Sequence[str], **given: Any
 ) -> None:
-    """Write a line for each row of the input; the prediction of a row with a missing value is empty.
-
-    ``named`` gives the estimator that the model wraps.
-    """
-    stored = load_model(model_path, **named)
-    with closing(open_sources(paths_of([path]), Layout(kinds=needed_kinds(stored), **layout))) as source:
+    """Write a line for each row of the input; the prediction of a row with a missing value is empty."""
+    options = OutputOptions(**{each.name: given.pop(each.name) for each in fields(OutputOptions)})
+    stored = load_model(model, estimator, sets, trust)
+    with closing(open_sources(paths_of([file]), Layout(kinds=needed_kinds(stored), **given))) as source:
         _predict(stored, source, out, options)
 
 

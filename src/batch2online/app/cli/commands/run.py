@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,8 @@ from batch2online.app.cli.run.loop import Emitter, LearningLoop, Stop, interrupt
 from batch2online.app.cli.run.result import result_of
 from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
 from batch2online.app.cli.run.state import FileModel, MemoryModel
-from batch2online.app.cli.tasks.task import Task
+from batch2online.app.cli.settings import Settings
+from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import progress_line, show_result
 from batch2online.app.inputs import DataError
 from batch2online.app.inputs.source import name_of, paths_of
@@ -35,7 +36,7 @@ class RunOptions:
     state_every: float = 5.0
     chunk: int | None = None
     quiet: bool = False
-    json: bool = False
+    as_json: bool = False
     follow: bool = False
     flush: float = 0.5
     emit: str | None = None
@@ -49,12 +50,18 @@ class RunOptions:
         return self.workers is not None or self.scheduler is not None
 
 
-def run(paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions) -> dict[str, Any]:
+def run(files: Sequence[str], dataset: str | None, **given: Any) -> None:
     """Stream an input through an online model; print and write the result."""
+    options = RunOptions(**{each.name: given.pop(each.name) for each in fields(RunOptions)})
+    learn_input(files, dataset, Task.of(Settings.written(given), dataset), options)
+
+
+def learn_input(paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions) -> None:
+    """Stream files or a data set through the model of a task."""
     _check_options(options, task)
     name = name_of(paths[0]) if paths else str(dataset)
     with ExitStack() as stack:
-        line = stack.enter_context(progress_line(name, options.quiet or options.json))
+        line = stack.enter_context(progress_line(name, options.quiet or options.as_json))
         stop = stack.enter_context(interruptible(options.follow))
         store, stream = _opened(stack, paths, dataset, task, options, stop)
         stream.on_note = line.note
@@ -75,12 +82,11 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, options: RunOptio
         result = result_of(learner, stream, task, task.settings.command(paths, dataset))
         names = np.asarray(stream.preparation.names, dtype=object)
         report_path = _write(options, _named(learner.model, names), result, learner.rows / rate)
-    if options.json:
+    if options.as_json:
         click.echo(json_text(result))
     else:
         with redirect_stdout(sys.stderr if options.emit else sys.stdout):  # --emit: only JSON lines on stdout
             show_result(result, rate, report_path)
-    return result
 
 
 def _opened(
@@ -118,7 +124,7 @@ def _check_options(options: RunOptions, task: Task) -> None:
         if find_spec("distributed") is None:
             raise DataError("--workers and --scheduler need Dask: pip install 'batch2online[dask]'.")
         given = {"--state": options.state, "--follow": options.follow, "--emit": options.emit, "--chunk": options.chunk}
-        given |= {"--order": task.settings.order == "random", "--window": task.settings.window}
+        given |= {"--order": task.settings.order == "random", "--window": "window" in task.settings.learner}
         unsupported = next((name for name, value in given.items() if value), None)
         if unsupported is not None:
             raise DataError(f"On a cluster rows are learned without order: remove {unsupported}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,55 +13,45 @@ from rich.cells import cell_len
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.models import load_model
-from batch2online.app.cli.run.result import change_record, in_units, last_model, names_of, parameters_of, quality_of
+from batch2online.app.cli.run.result import change_record, facts_of, last_model, names_of, parameters_of
+from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.report.formatting import reason, visible
 from batch2online.headline import count_of, number
 
 
-def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
-    """Print parameters, loss and changes of a model; ``named`` gives the estimator that it wraps."""
-    stored = load_model(path, **named)
-    model = stored.model
-    facts = facts_of(model, names_of(model, stored.preparation)) | {"in_units": in_units(model, stored.preparation)}
+def show(model: Path, as_json: bool, changes: int, trust: bool, estimator: str | None, sets: Sequence[str]) -> None:
+    """Print parameters, loss and changes of a model."""
+    stored = load_model(model, estimator, sets, trust)
+    found = stored.model
+    facts = _facts(found, stored.preparation)
     if as_json:
-        click.echo(json_text({**facts, "changes": [change_record(event, model) for event in model.changes_]}))
+        click.echo(json_text({**facts, "changes": [change_record(event, found) for event in found.changes_]}))
         return
     tables: list[Any] = [terminal.pairs(_lines(facts)), *_model_tables(facts["in_units"])]
-    if model.changes_:
+    if found.changes_:
         table = terminal.listing()
         for head in ("at row", "size of change"):
             table.add_column(head, justify="right", no_wrap=True)
         table.add_column("reason")
-        for event in model.changes_[-most:][::-1]:
+        for event in found.changes_[-changes:][::-1]:
             table.add_row(f"{event.at:,}", f"{event.magnitude:.3g}", reason(event))
         tables.append(table)
     terminal.print_apart(*tables)
 
 
-def facts_of(model: Any, names: list[str]) -> dict[str, Any]:
+def _facts(model: Any, preparation: Preparation | None) -> dict[str, Any]:
     """Return settings, metrics, loss and parameters of a model."""
-    regret, headline = model.regret_, model.headline()
     settings = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
+    names = getattr(model, "feature_names_in_", names_of(model, preparation))
     return {
         "model": type(model).__name__,
         "settings": {
             name: value if isinstance(value, int | float | str) else repr(value) for name, value in settings.items()
         },
-        "inputs": names
-        if model.stream.columns is not None
-        else list(map(str, getattr(model, "feature_names_in_", names))),
-        "rows": model.n_seen_,
-        "loss": regret.loss,
-        "optimum": regret.optimum,
-        "ratio": regret.ratio,
-        "regret": regret.regret(),
+        "inputs": [str(name) for name in names],
         "last_model_ratio": last_model(model)["ratio"],
-        "headline": str(headline),
-        "verdict": headline.verdict,
-        "summary": headline.parts,
-        **quality_of(model),
+        **facts_of(model, preparation, model.headline()),
         **parameters_of(model),
-        "coreset_size": len(model.coreset_),
     }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from batch2online.app.cli.run.result import Recorder
 from batch2online.app.cli.run.source import PreparedStream, open_input
 from batch2online.app.cli.run.state import checksum
-from batch2online.app.cli.tasks.task import Task
+from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError, paths_of
 from batch2online.app.inputs.preparation import Preparation
 

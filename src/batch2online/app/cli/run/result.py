@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
     from batch2online.app.cli.run.loop import LearningLoop
     from batch2online.app.cli.run.source import PreparedStream
-    from batch2online.app.cli.tasks.task import Task
+    from batch2online.app.cli.tasks import Task
 
 
 GROWTH = 1.5
@@ -108,32 +108,22 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
         "title": task.title(len(stream.preparation.names)),
         "source": stream.name,
         "command": command,
-        "task": task.name,
-        "rows": int(model.n_seen_),
+        "task": task.settings.task,
         "rows_dropped": stream.dropped,
         "notes": list(stream.notes),
         "rows_checksum": f"{learner.checksum:016x}",
         "inputs": stream.preparation.names,
-        "loss": regret.loss,
-        "optimum": regret.optimum,
-        "ratio": regret.ratio,
+        **facts_of(model, stream.preparation, headline),
         "optimum_error": regret.error,
         "optimum_interval": [end if math.isfinite(end) else None for end in regret.optimum_interval],
-        "regret": regret.regret(),
         "secondary_loss": regret.secondary_loss,
         "secondary_optimum": regret.secondary_optimum,
         "secondary_name": regret.secondary_name,
-        "headline": str(headline),
-        "verdict": headline.verdict,
-        "summary": headline.parts,
         "quality": dict(headline.quality),
-        **quality_of(model),
         "distance": headline.distance,
         "last_model": {**last_model(model), **parameters_of(model)},
-        "in_units": in_units(model, stream.preparation),
         "changes": int(model.n_changes_),
         "last_change": model.changes_[-1].at if model.changes_ else None,
-        "coreset_size": len(model.coreset_),
         "curve": [] if regret.reason else learner.recorder.closed(model),
         "settings": task.settings.as_dict(),
         "preparation": prepared,
@@ -141,15 +131,27 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
     }
 
 
-def quality_of(model: Any) -> dict[str, Any]:
-    """Return the metrics over all rows, over windows and over the last ones, and the rows with most of the loss.
+def facts_of(model: Any, preparation: Preparation | None, headline: Any) -> dict[str, Any]:
+    """Return what a run and ``show`` say of a model: loss, metrics, headline, parameters in units of the columns.
 
-    ``regret_of`` names the rows that ``loss``, ``optimum``, ``ratio`` and ``regret`` refer to.
+    Metrics are over all rows, over windows and over the last ones. ``regret_of`` names the rows that ``loss``,
+    ``optimum``, ``ratio`` and ``regret`` refer to.
     """
+    regret = model.regret_
     found = model.stream.performance()
     rows, recent, handful, baseline = found.averages, found.recent, found.handful, found.baseline
     auc = baseline.auc if isinstance(baseline, ClassBaseline) else None
     return {
+        "rows": int(model.n_seen_),
+        "loss": regret.loss,
+        "optimum": regret.optimum,
+        "ratio": regret.ratio,
+        "regret": regret.regret(),
+        "headline": str(headline),
+        "verdict": headline.verdict,
+        "summary": headline.parts,
+        "in_units": in_units(model, preparation),
+        "coreset_size": len(model.coreset_),
         "metrics": model.metrics_,
         "baseline_metrics": model.baseline_metrics_,
         "AUC_error": None if auc is None else auc[1],

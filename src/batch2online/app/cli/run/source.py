@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks.task import Task
+from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of, source_of
 from batch2online.app.inputs.batch import mismatch
 from batch2online.app.inputs.infer import PreparationOptions, ignored_columns, prepare
