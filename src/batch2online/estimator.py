@@ -385,12 +385,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 f"columns {late[:5]} have missing values after the first {codec.known_rows:,} rows: they take the mean "
                 "or count as other strings; Columns(missing='refuse') refuses them"
             )
-        points: FloatArray = codec.encode(table)
-        self._check_features(points, codec.names)
-        return points
+        return self._coded(codec, table)
 
-    def _check_features(self, points: FloatArray, names: list[str]) -> None:
-        check_finite(points, "X", names, largest=self._largest)
+    def _coded(self, codec: Codec, table: Table) -> FloatArray:
+        """Return rows of a table as the features of a codec, checked."""
+        points = codec.encode(table)
+        check_finite(points, "X", codec.names, largest=self._largest)
+        return points
 
     def _prepare_encoded(self, table: Table, y: Any, sample_weight: Any) -> PreparedRows:
         """Return validated rows of a table: as features, or as they came until these are decided.
@@ -445,16 +446,16 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         ((_, targets, weights),) = rows.batches
         codec = before.learn(table, targets, weights, is_last)
         if codec.coded == before.coded or (before.known_rows and _encodes_alike(before, codec)):
-            points = codec.encode(table)
-            self._check_features(points, codec.names)
+            points = self._coded(codec, table)
             return replace(old.append([(points, targets, weights)], rows.problem), columns=codec)
         own = before.first.plus(table, targets, weights).in_one
         ((table,), (targets,), (weights,)) = own.tables, own.targets, own.weights
         new = self._table_stream(codec, old.n_targets, old.flat_targets, old.sketch.settings.seed)
         new = replace(new, lock=old.lock, log=None if old.log is None else ())
-        points = codec.encode(table)
-        self._check_features(points, codec.names)
-        new = new.append([(points, targets, weights)], rows.problem or old.problem)
+        points = self._coded(codec, table)
+        labels = getattr(rows.problem or old.problem, "labels", {})
+        problem = replace(new.problem, labels=labels) if labels else None
+        new = new.append([(points, targets, weights)], problem)
         if old.log is None:
             return new
         return replace(new, log=(*old.log, *(event for event in new.log or () if event.at > old.n_seen)))
@@ -621,7 +622,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the number of rows until the model can change; 1 before the first row."""
         if not self.__sklearn_is_fitted__():
             return 1
-        return max(1, self._stream.rows_to_cut() - len(self._stream.buffer))
+        stream, codec = self._stream, self._stream.columns
+        to_cut = max(1, stream.rows_to_cut() - len(stream.buffer))
+        return to_cut if codec is None else min(to_cut, codec.rows_to_check())
 
     # -- parameters ------------------------------------------------------------------------------------------
 

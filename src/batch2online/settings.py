@@ -87,10 +87,10 @@ class OnlineSettings:
     keep_history: bool = setting("Keep all rows, so that any of them can be forgotten.", default=False)
     columns: Columns | Literal["auto"] | None = setting(
         "How tables become rows of numbers.",
-        'With "auto", strings of tables of pandas, polars or Arrow, and of rows in dictionaries, become one-hot columns, '
-        "dates days, and missing values means, with a column that says where; all inferred from the first 10,000 rows of "
-        "the stream. :class:`batch2online.Columns` says otherwise. None takes numbers only, like arrays. ``columns_`` "
-        "describes the result.",
+        'With "auto", strings of tables of pandas, polars or Arrow, and of rows in dictionaries, become one-hot '
+        "columns, dates days, and missing values means, with a column that says where; all inferred from the first "
+        "10,000 rows of the stream. :class:`batch2online.Columns` says otherwise. None takes numbers only, like "
+        "arrays. ``columns_`` describes the result.",
         values='"auto", Columns or None',
         default="auto",
         option=None,
@@ -342,6 +342,14 @@ class ClusteringSettings(OnlineSettings):
 class WrappedSettings(OnlineSettings):
     """Settings of :class:`BatchToOnline`."""
 
+    columns: Columns | Literal["auto"] | None = setting(
+        "How tables become rows of numbers.",
+        'With Columns, as for the other estimators. With "auto" so do tables with strings, dates or missing values '
+        "that the estimator cannot take; all others reach it as they came, and with None all do.",
+        values='"auto", Columns or None',
+        default="auto",
+        option=None,
+    )
     estimator: Any = setting(
         "Batch estimator to wrap.",
         "A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with "

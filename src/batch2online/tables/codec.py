@@ -36,12 +36,6 @@ from batch2online.tables.columns import (
     short,
 )
 
-SETTLED = 10_000
-"""Rows after which a codec stays as it is."""
-
-MAX_LEVELS = 100
-"""One-hot columns of a column of strings."""
-
 UNITS = {TIME: 86_400e6, ZONED: 86_400e6, DURATION: 3_600e6}
 """Microseconds of a day for times, of an hour for durations."""
 
@@ -91,6 +85,8 @@ class Columns:
         Strings without a one-hot column share one, have none, or are refused.
     standardize : bool
         Whether columns of numbers get mean 0 and standard deviation 1.
+    first_rows : int
+        Rows of the stream from which all this is learned; nothing changes after them.
 
     Examples
     --------
@@ -107,10 +103,11 @@ class Columns:
     decimal: str = "."
     thousands: str | None = None
     missing: str = "indicator"
-    max_levels: int = MAX_LEVELS
+    max_levels: int = 100
     exclude: Sequence[str] = ()
     unknown: str = "other"
     standardize: bool = False
+    first_rows: int = 10_000
 
     def __post_init__(self) -> None:
         for name in ("strings", "numbers", "exclude"):
@@ -122,8 +119,9 @@ class Columns:
             if getattr(self, name) not in choices:
                 shown = " or ".join(map(repr, choices))
                 raise ValueError(f"Columns({name}=...) must be {shown}, got {getattr(self, name)!r}.")
-        if type(self.max_levels) is not int or self.max_levels < 1:
-            raise ValueError(f"Columns(max_levels=...) must be a number above 0, got {self.max_levels!r}.")
+        for name in ("max_levels", "first_rows"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
+                raise ValueError(f"Columns({name}=...) must be a number above 0, got {getattr(self, name)!r}.")
         separators = [self.decimal] if self.thousands is None else [self.decimal, self.thousands]
         if not all(isinstance(each, str) and len(each) == 1 for each in separators) or len({*separators}) < len(
             separators
@@ -359,7 +357,7 @@ class Codec:
         if self.first is not None:
             sizes = [list(map(len, part)) for part in (self.first.tables, self.first.targets, self.first.weights)]
             require(sizes[0] == sizes[1] == sizes[2], f"first: found rows, targets and weights of {sizes}")
-            require(len(self.first) < SETTLED, f"first: found {len(self.first)} rows")
+            require(len(self.first) < self.options.first_rows, f"first: found {len(self.first)} rows")
 
     @classmethod
     def new(cls, table: Table, options: Columns, drop_first: bool) -> Codec:
@@ -540,8 +538,13 @@ class Codec:
         """Keep a row of numbers in place if ``learn`` learns it, unless the features may change with it."""
         assert self.first is not None
         n = len(self.first) + 1
-        is_due = n >= SETTLED or n & (n - 1) == 0
+        is_due = n >= self.options.first_rows or n & (n - 1) == 0
         return not is_due and self.is_identity and self.first.append_one(values, target, learn)
+
+    def rows_to_check(self) -> int:
+        """Return the number of rows until the features may change."""
+        n = None if self.first is None else len(self.first)
+        return 2**62 if n is None else min(1 << n.bit_length(), self.options.first_rows) - n
 
     def learn(self, table: Table, targets: FloatArray, weights: FloatArray, is_last: bool = False) -> Codec:
         """Return the codec after further rows of checked tables; ``is_last`` settles it on all rows."""
@@ -549,9 +552,9 @@ class Codec:
             return self
         kinds, first, table = self._joint_kinds(table)
         first = first.plus(table, targets, weights)
-        n = len(first)
-        settles = is_last or n >= SETTLED
-        at = min(n, SETTLED) if settles else 1 << (n.bit_length() - 1) if n else 0
+        n, most = len(first), self.options.first_rows
+        settles = is_last or n >= most
+        at = min(n, most) if settles else 1 << (n.bit_length() - 1) if n else 0
         found = self if at == self.known_rows else self._inferred(joined(first.tables)[:at])
         if settles:
             own = {each.name: each.kind for each in found.coded}

@@ -18,8 +18,9 @@ from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
 from batch2online.estimator import Trusted
+from batch2online.frames.columns import MISSING, ColumnType, FrameColumn
 from batch2online.frames.encoding import Encoding, container_of, read_one
-from batch2online.frames.schema import FrameSchema
+from batch2online.frames.schema import FRAMES, FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
@@ -40,6 +41,8 @@ from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.stream import Stream
 from batch2online.tables.capsules import table as arrow_table
+from batch2online.tables.codec import Codec, Columns
+from batch2online.tables.columns import Table
 from batch2online.validation import check_targets
 
 _CORESET_ATTRIBUTES = ("labels_",)
@@ -249,12 +252,37 @@ class BatchToOnline(Labelled, WrappedSettings):
     def _unfitted_copy(self) -> Self:
         """Return an estimator with the same parameters; of one that is about to see rows, one for the same rows."""
         fresh = super()._unfitted_copy()
-        fresh._first_encoding = self._first_encoding
+        fresh._first_encoding, fresh._cannot_take = self._first_encoding, self._cannot_take
         return fresh
 
     def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
         is_plain = self._encoding.schema is None and super()._is_plain_array(X, y, sample_weight)
         return is_plain and self._takes_any_number
+
+    @property
+    def _column_options(self) -> Columns | None:
+        return None if self.columns == "auto" and not self._cannot_take else super()._column_options
+
+    _cannot_take = False
+    """Whether the first rows are a table that the estimator cannot take."""
+
+    def _encodes(self, X: Any) -> bool:
+        if not self.__sklearn_is_fitted__() and self.columns == "auto":
+            self._cannot_take = container_of(X) in FRAMES and not input_support.takes(self.estimator, X)
+        return super()._encodes(X)
+
+    def _table_stream(self, codec: Codec, n_targets: int, is_flat: bool, seed: Any) -> Stream:
+        """Return a stream without rows, of features; with missing values among them, as in arrays that have some."""
+        if codec.options.missing == "keep":
+            columns = tuple(FrameColumn(place, ColumnType.NUMBER, "float64") for place in range(codec.width))
+            self._first_encoding = Encoding(FrameSchema("array", columns))
+        return super()._table_stream(codec, n_targets, is_flat, seed)
+
+    def _coded(self, codec: Codec, table: Table) -> FloatArray:
+        if codec.options.missing != "keep":
+            return super()._coded(codec, table)
+        points = codec.encode(table)
+        return np.where(np.isnan(points), MISSING, points)
 
     @input_support.short_errors()
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -282,6 +310,8 @@ class BatchToOnline(Labelled, WrappedSettings):
     @input_support.short_errors()
     def _checked_rows(self, X: Any) -> Any:
         schema = self._encoding.schema
+        if self.__sklearn_is_fitted__() and self._stream.columns is not None:
+            return self._decoded(super()._checked_rows(X), {})
         if schema is None:
             return super()._checked_rows(X)
         points, _, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
@@ -311,6 +341,9 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
         schema = self._encoding.schema
+        if self._stream.columns is not None:
+            points = super()._checked_rows(X)
+            return points, None if schema is None else encoded(schema)[0], [[]] * len(points)
         if schema is None or not self._needs_targets:
             return super()._question(X)
         points, new, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
@@ -351,13 +384,13 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     def _prepare_first(self, x: Any, y: Any) -> PreparedRows:
         rows = input_support.single_row_table(x)
-        if rows is None:
+        if rows is None or self._column_options is not None:
             return super()._prepare_first(x, y)
         return self._prepare(rows, None if y is None else np.asarray([y]), None)
 
     def _prepare_one(self, x: Any, y: Any) -> PreparedRows:
         encoding = self._encoding
-        if encoding.schema is None:
+        if encoding.schema is None or self._stream.columns is not None:
             return super()._prepare_one(x, y)
         self._check_settings()
         points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
@@ -368,7 +401,8 @@ class BatchToOnline(Labelled, WrappedSettings):
         return self._with_targets(points, lambda problem: replace(problem, encoding=now), *self._one_target(y))
 
     def _new_reader(self) -> RowReader | None:
-        return super()._new_reader() if self._encoding.schema is None else None
+        is_table = self._encoding.schema is not None and self._stream.columns is None
+        return None if is_table else super()._new_reader()
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
         encoding = own.problem.encoding.merged(other.problem.encoding)
@@ -485,8 +519,8 @@ class BatchToOnline(Labelled, WrappedSettings):
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._encoding.schema
-        if schema is None:
-            return model.predict(self._row_of(x)[None])[0]
+        if schema is None or self._stream.columns is not None:
+            return model.predict(self._decoded(self._row_of(x)[None], {}))[0]
         points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
         return model.predict(self._decoded(points, strings))[0]
 
@@ -550,7 +584,9 @@ class BatchToOnline(Labelled, WrappedSettings):
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator.stream
-            problem = estimator._new_problem(stream.sketch.settings)
+            maker = estimator._unfitted_copy()
+            maker.n_features_in_ = stream.width
+            problem = maker._new_problem(stream.sketch.settings)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
             estimator._stream = serialization.with_restored_models(
@@ -594,7 +630,7 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
         labels, encoding = super()._journal_entry(points, problem), problem.encoding
-        if encoding.schema is None:
+        if encoding.schema is None or self._stream.columns is not None:
             return labels
         schema, _ = encoded(encoding.schema)
         strings = encoding.strings.listed(points[:, encoding.schema.string_columns])

@@ -58,6 +58,16 @@ def _is_open(estimator: Any) -> bool:
     )
 
 
+def takes(estimator: Any, X: Any) -> bool:
+    """Return whether an estimator can be fitted to a table as it is."""
+    points, schema, _ = read(X)
+    try:
+        check_columns(estimator, points, schema)
+    except ValueError:
+        return False
+    return True
+
+
 def check_columns(estimator: Any, points: FloatArray, schema: FrameSchema) -> None:
     """Raise ValueError for columns that the estimator cannot be fitted to; the message says what to do."""
     name = type(estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator).__name__

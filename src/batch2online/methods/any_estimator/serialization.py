@@ -48,6 +48,7 @@ from batch2online.sketches.uniform import Uniform
 from batch2online.state import StreamState
 from batch2online.storage.tree import CheckpointError
 from batch2online.stream import Stream
+from batch2online.tables.codec import Columns
 from batch2online.warm_up import Free
 
 _PLAIN = (type(None), bool, int, float, str)
@@ -67,7 +68,7 @@ def spec_of(value: Any) -> Any:
     """Return what a file holds for a parameter: the value itself, a specification, or that it must be passed again."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, (*_PLAIN, Policy)):
+    if isinstance(value, (*_PLAIN, Policy, Columns)):
         return _missing(value) if _is_path(value) else value
     if isinstance(value, CoresetBuilder) and not any(
         callable(part) and not hasattr(part, "__dataclass_fields__") for part in vars(value).values()
@@ -112,7 +113,7 @@ def built(value: Any, name: str) -> Any:
     if _is_path(value):
         raise CheckpointError(f"{name} holds the path {value[:40]!r}, and no file may name one.")
     if not isinstance(value, dict):
-        if not isinstance(value, (*_PLAIN, Policy, CoresetBuilder)):
+        if not isinstance(value, (*_PLAIN, Policy, CoresetBuilder, Columns)):
             raise CheckpointError(f"{name} is no parameter.")
         return value
     if is_missing(value):
