@@ -1,5 +1,6 @@
 """Columns that other tools add to files or leave out of them: old row numbers, partitions in names of folders."""
 
+import datetime as dt
 import json
 
 import numpy as np
@@ -53,7 +54,8 @@ def test_values_in_names_of_folders_are_numbers_dates_or_strings(tmp_path):
     source = open_sources(paths_of([str(tmp_path)]), Layout())
     assert source.kinds == {"x": "number", "day": "time", "shop": "string", "n": "number"}
     rows = [row for batch in source.batches(["day", "shop", "x", "n"]) for row in batch.table.to_pylist()]
-    expected = [(19_723.0, "a", 0.0)] * 2 + [(19_724.0, None, 1.0)] * 2
+    days = [dt.datetime(2024, 1, day) for day in (1, 2)]
+    expected = [(days[0], "a", 0.0)] * 2 + [(days[1], None, 1.0)] * 2
     assert [(row["day"], row["shop"], row["n"]) for row in rows] == expected
     known = open_sources(paths_of([str(tmp_path)]), Layout(kinds={"n": ColumnType.STRING}))
     assert [batch.table.column("n")[0].as_py() for batch in known.batches(["n"])] == ["0", "1"]

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import io
 import json
 import lzma
+import random
+import sqlite3
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
 from batch2online.app.cli.app import run_safely
-from batch2online.app.cli.run.source import open_stream
-from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
-from batch2online.app.inputs import DataError, Layout, Remedy, open_source
-from batch2online.app.inputs.byte_stream import ByteStream, LineBlock, blocks
+from batch2online.app.inputs import DataError, Layout, blocks, open_source, open_sources
 from batch2online.frames.columns import ColumnType
 
-TABLE = pa.table({"a": [1.0, 2.5, -3.0, 4.0], "b": [10, 20, 30, 40], "colour": ["red", "blue", "red", "green"]})
+TABLE = pa.table({"a": [1.0, 2.5, -3.0, 4.0], "b": [10.0, 20.0, 30.0, 40.0], "colour": ["red", "blue", "red", "green"]})
 ROWS = TABLE.to_pylist()
 
 
 def text_of(delimiter=",", newline="\n"):
-    lines = [
-        delimiter.join(TABLE.column_names),
-        *(delimiter.join(str(value) for value in row.values()) for row in ROWS),
-    ]
-    return (newline.join(lines) + newline).encode()
+    lines = [TABLE.column_names, *([str(value).removesuffix(".0") for value in row.values()] for row in ROWS)]
+    return (newline.join(delimiter.join(cells) for cells in lines) + newline).encode()
 
 
 def json_text():
@@ -53,10 +50,23 @@ def parquet_bytes():
     return buffer.getvalue()
 
 
-def read(path, columns=None, **options):
+def read(path, columns=None, verbatim=(), **options):
+    """The rows of a file, the places of all of them, and the source."""
     source = open_source(str(path), Layout(**options))
-    batches = list(source.batches(columns or source.names))
-    return pa.concat_tables([batch.table for batch in batches]).to_pylist(), batches, source
+    batches = list(source.batches(source.names if columns is None else columns, verbatim))
+    places = [batch.place(row) for batch in batches for row in range(len(batch))]
+    return [row for batch in batches for row in batch.table.to_pylist()], places, source
+
+
+def read_text(folder, text, name="t.csv", **options):
+    (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read(folder / name, **options)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 60)
+    monkeypatch.setattr(blocks, "MIN_LINES", 1)
 
 
 FILES = {
@@ -70,6 +80,7 @@ FILES = {
     "blank_lines.csv": b"\n" + text_of().replace(b"\n", b"\n\n"),
     "no_last_newline.csv": text_of().rstrip(),
     "table.csv.gz": gzip.compress(text_of()),
+    "table.csv.zst": pa.compress(text_of(), "zstd", asbytes=True),
     "table.jsonl": json_text(),
     "table.jsonl.gz": gzip.compress(json_text()),
     "table.parquet": parquet_bytes(),
@@ -82,53 +93,74 @@ FILES = {
     "spaces.txt": text_of(" ").replace(b" ", b"   "),
     "misnamed.csv": parquet_bytes(),
 }
-PIPES = {name: FILES[name] for name in ("table.csv", "table.tsv", "table.csv.gz", "table.jsonl", "stream.arrow")}
+PIPES = ("table.csv", "table.tsv", "table.csv.gz", "table.jsonl", "stream.arrow")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_gives_the_same_rows(tmp_path, name):
-    (tmp_path / name).write_bytes(FILES[name])
-    rows, batches, source = read(tmp_path / name)
+    rows, _, source = read_text(tmp_path, FILES[name], name)
     assert rows == ROWS
     assert source.kinds == {"a": ColumnType.NUMBER, "b": ColumnType.NUMBER, "colour": ColumnType.STRING}
-    assert all(batch.table.schema.field("b").type == pa.float64() for batch in batches)
+    assert source.progress() == (None if name == "table.arrow" else 1.0)
 
 
 @pytest.mark.parametrize("name", PIPES)
 def test_standard_input(monkeypatch, name):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(PIPES[name]))))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(FILES[name]))))
     assert read("-")[0] == ROWS
 
 
-def test_mixed_newlines_count_as_lines(tmp_path):
-    path = tmp_path / "mixed.csv"
-    path.write_bytes(b"a,b\r\n1,2\n3,4\r5,6\r\n7,x\n8,9\n")
-    with pytest.raises(DataError, match=r"line 5, column 'b'"):
-        read(path, format="csv")
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.usefixtures("small_blocks")
+def test_quoted_values_are_those_of_the_csv_module(tmp_path, seed):
+    """Blocks end anywhere; a quoted value may hold separators, quotes and line ends, an unquoted one quotes inside."""
+    draw = random.Random(seed)
+    words = ["red", 'say "hi"', "a,b", "line\nbreak", "two\r\nlines", '"', '""', " lead", "#", "é"]
+    rows = [{"c": draw.choice(words), "d": draw.choice(words)} for _ in range(60)]
+    buffer = io.StringIO()
+    quoting = draw.choice([csv.QUOTE_ALL, csv.QUOTE_MINIMAL])
+    writer = csv.DictWriter(buffer, ["c", "d"], quoting=quoting, lineterminator=draw.choice(["\n", "\r\n"]))
+    writer.writeheader()
+    starts = []
+    for row in rows:
+        buffer.write("\n" * draw.randrange(2))
+        starts.append(1 + buffer.getvalue().count("\n"))
+        writer.writerow(row)
+    found, places, _ = read_text(tmp_path, buffer.getvalue())
+    assert found == rows
+    assert places == [f"t.csv, line {start:,}" for start in starts]
+
+
+def test_a_quote_inside_a_value_opens_nothing(tmp_path):
+    rows, places, _ = read_text(tmp_path, 'a,b\n5" pipe,"x\ny"\nno" 2,"z ""q"" z"\n"w"\n'.replace('"w"', "1,2"))
+    assert [row["a"] for row in rows] == ['5" pipe', 'no" 2', "1"]
+    assert [row["b"] for row in rows] == ["x\ny", 'z "q" z', "2"]
+    assert places == ["t.csv, line 2", "t.csv, line 4", "t.csv, line 5"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
-@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
-def test_blocks_cut_anywhere_hold_the_same_lines(size, newline):
-    content = newline.join([b"a,b", b"1,2", b"", b"3,4", b"5,6"])
-    found = [
-        line for block in blocks(ByteStream(io.BytesIO(content), "x"), size, min_lines=1) for line in block.lines()
-    ]
-    assert found == [(1, b"a,b"), (2, b"1,2"), (4, b"3,4"), (5, b"5,6")]
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_blocks_cut_anywhere_hold_the_same_lines(tmp_path, monkeypatch, size, newline):
+    monkeypatch.setattr(blocks, "BLOCK", size)
+    monkeypatch.setattr(blocks, "MIN_LINES", 1)
+    rows, places, _ = read_text(tmp_path, newline.join(["a,b", "1,2", "", "3,4", "5,6"]))
+    assert rows == [{"a": 1, "b": 2}, {"a": 3, "b": 4}, {"a": 5, "b": 6}]
+    assert places == ["t.csv, line 2", "t.csv, line 4", "t.csv, line 5"]
+
+
+def test_mixed_newlines_count_as_lines(tmp_path):
+    with pytest.raises(DataError, match=r"line 5, column 'b'"):
+        read_text(tmp_path, b"a,b\r\n1,2\n3,4\r5,6\r\n7,x\n8,9\n")
 
 
 @pytest.mark.parametrize("skipped", [0, 1, 2, 5])
-def test_skipped_lines_are_as_many_as_asked_for(tmp_path, skipped):
+def test_as_many_lines_are_skipped_as_asked_for(tmp_path, skipped):
     """Each line passed over could be a header: one more or less gives other names or other rows."""
-    head = [f"x{i},y{i}" for i in range(skipped)]
-    (tmp_path / "x.csv").write_text("\n".join([*head, "a,b", "1,2", "3,4"]) + "\n")
-    rows, _, source = read(tmp_path / "x.csv", skip_lines=skipped)
+    text = "\n".join([*(f"x{i},y{i}" for i in range(skipped)), "a,b", "1,2", "3,4"]) + "\n"
+    rows, places, source = read_text(tmp_path, text, skip_lines=skipped)
     assert source.names == ["a", "b"]
     assert rows == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
-
-
-def test_line_of_a_row_passes_over_blank_lines():
-    assert LineBlock(b"\n1\n\n\n2\n", first_line=7).line_of(1) == 11
+    assert places[1] == f"t.csv, line {skipped + 3}"
 
 
 HEADER = b"a,b\n1,2\n3,4\n"
@@ -138,20 +170,31 @@ DEFECTS = {
     "short.csv": (HEADER + b"3\n4,5\n", "short.csv, line 4 has 1 value, expected 2"),
     "long.csv": (HEADER + b"3,4\n5,6,7\n", "long.csv, line 5 has 3 values, expected 2"),
     "text.csv": (HEADER + b"3,x\n", "text.csv, line 4, column 'b': 'x' is not a number"),
+    "blanks.csv": (HEADER + b"3, x \n", "line 4, column 'b': ' x ' is not a number"),
     "utf8.csv": (b"a,b\n1,x\n2,\xff\n", r"utf8.csv, line 3: byte 0xff at position 3 is not valid UTF-8"),
     "utf8_number.csv": (HEADER + b"3,\xff\n", "line 4: byte 0xff at position 3 is not valid UTF-8"),
+    "utf8_name.csv": (b"a,\xff\n1,2\n", "line 1: byte 0xff at position 3 is not valid UTF-8"),
     "numbers.csv": (b"1,2\n3,4\n", "numbers instead of names in its first line"),
     "open_quote.csv": (b'a,b\n1,2\n3,"x\n2,y\n', "line 3: a quoted value is not terminated"),
     "broken.jsonl": (b'{"a": 1}\n{"a": \n', "broken.jsonl, line 2 is not valid JSON"),
     "text.jsonl": (b'{"a": 1}\n\n{"a": "x"}\n', "text.jsonl, line 3, column 'a': 'x'"),
     "list.jsonl": (b'[{"a": 1}]', "is a JSON array"),
     "number.jsonl": (b'{"a": 1}\n3\n', "number.jsonl, line 2 is not a JSON object"),
+    "two.jsonl": (b'{"a": 1}\n{"a": 2} {"a": 3}\n', "two.jsonl, line 2 is not valid JSON"),
     "empty.jsonl": (b"", "empty.jsonl is empty"),
-    "truncated.csv.gz": (gzip.compress(text_of() * 500, mtime=0)[:-40], "truncated: its gzip data end after"),
-    "damaged.csv.gz": (gzip.compress(text_of(), mtime=0)[:-8] + b"12345678", "damaged gzip data"),
+    "truncated.csv.gz": (
+        gzip.compress(text_of() * 500, mtime=0)[:-40],
+        "cannot be read: Truncated compressed stream",
+    ),
+    "damaged.csv.gz": (
+        gzip.compress(text_of(), mtime=0)[:-8] + b"12345678",
+        "zlib inflate failed: incorrect data",
+    ),
+    "truncated.csv.zst": (pa.compress(text_of() * 500, "zstd", asbytes=True)[:-9], "cannot be read: Truncated"),
     "truncated.parquet": (parquet_bytes()[:-30], "truncated or not a Parquet file"),
     "empty.parquet": (b"", "truncated or not a Parquet file"),
     "truncated.arrow": (arrow_bytes(pa.ipc.new_file)[:-30], "truncated or not an Arrow file"),
+    "cut_stream.arrow": (arrow_bytes(pa.ipc.new_stream)[:-200], "damaged after row 0"),
     "zipped.parquet.gz": (gzip.compress(parquet_bytes()), "cannot be read compressed"),
 }
 
@@ -159,30 +202,22 @@ DEFECTS = {
 @pytest.mark.parametrize("name", DEFECTS)
 def test_defects_are_named_with_their_place(tmp_path, name):
     content, message = DEFECTS[name]
-    (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        read(tmp_path / name)
+        read_text(tmp_path, content, name)
 
 
 @pytest.mark.parametrize("name", [*DEFECTS, "header_only.csv", "gap.csv"])
 def test_no_defect_leaves_anything_behind(tmp_path, capsys, name):
     content, _ = {**DEFECTS, "header_only.csv": (b"a,b\n", ""), "gap.csv": (b"a,b\n1,2\n3,\n", "")}[name]
-    (tmp_path / name).write_bytes(content)
-    assert (
-        run_safely(["run", str(tmp_path / name), "--task", "lowrank", "--k", "1", "--out", str(tmp_path / "out")]) == 2
-    )
+    path = tmp_path / name
+    path.write_bytes(content)
+    words = ["--task", "lowrank", "--k", "1", "--categories", "refuse", "--dates", "refuse"]
+    assert run_safely(["run", str(path), *words, "--out", str(tmp_path / "out")]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("Error: ")
     assert captured.err.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == [name]
-
-
-def test_truncated_arrow_stream_is_not_a_short_table(tmp_path):
-    path = tmp_path / "cut.arrow"
-    path.write_bytes(arrow_bytes(pa.ipc.new_stream)[:-200])
-    with pytest.raises(DataError, match="damaged after row 0"):
-        read(path)
 
 
 def test_damage_inside_parquet_names_the_row(tmp_path):
@@ -192,9 +227,8 @@ def test_damage_inside_parquet_names_the_row(tmp_path):
     content = bytearray(path.read_bytes())
     middle = len(content) // 2
     content[middle : middle + 5000] = bytes(5000)
-    path.write_bytes(content)
     with pytest.raises(DataError, match=r"damaged\.parquet is damaged after row (65,536|98,304)"):
-        read(path)
+        read_text(tmp_path, bytes(content), path.name)
 
 
 @pytest.mark.parametrize("opener", [pa.ipc.new_file, pa.ipc.new_stream])
@@ -202,8 +236,7 @@ def test_rows_of_every_batch_have_their_places(tmp_path, opener):
     with opener(tmp_path / "t.arrow", TABLE.schema) as writer:
         for _ in range(4):
             writer.write_table(TABLE)
-    _, batches, _ = read(tmp_path / "t.arrow")
-    assert [batch.place(1) for batch in batches] == [f"t.arrow, row {row}" for row in (2, 6, 10, 14)]
+    assert read(tmp_path / "t.arrow")[1] == [f"t.arrow, row {row}" for row in range(1, 17)]
 
 
 def test_missing_file_and_folder(tmp_path):
@@ -215,163 +248,111 @@ def test_missing_file_and_folder(tmp_path):
 
 @pytest.mark.slow
 def test_text_far_down_is_found_in_bounded_memory(tmp_path):
-    path = tmp_path / "far.csv"
     lines = [b"a,b\n", *[b"%d,0.5\n" % i for i in range(200_000)], b"oops,1\n", *[b"1,2\n"] * 1000]
-    path.write_bytes(b"".join(lines))
-    with pytest.raises(DataError, match=r"far\.csv, line 200,002, column 'a': 'oops' is not a number"):
-        for _ in open_source(str(path)).batches(["a", "b"]):
-            pass
+    with pytest.raises(DataError, match=r"t\.csv, line 200,002, column 'a': 'oops' is not a number"):
+        read_text(tmp_path, b"".join(lines))
 
 
-def prepared(tmp_path, content, name="x.csv", **settings):
-    (tmp_path / name).write_bytes(content)
-    stream = open_stream(open_source(str(tmp_path / name)), name, task_for(Settings(**settings)))
-    chunks = list(stream.chunks())
-    targets = None if chunks[0][1] is None else np.concatenate([chunk[1] for chunk in chunks])
-    return np.concatenate([chunk[0] for chunk in chunks]), targets, stream
-
-
-LOWRANK = {"task": "lowrank", "k": 1}
-REGRESSION = {"task": "regression", "target": "y"}
-
-
-def test_one_hot_without_the_first_level_beside_an_intercept(tmp_path):
-    content = b"c,y,a\nred,1,5\nblue,2,6\ngreen,3,7\nred,4,8\n"
-    rows, targets, stream = prepared(tmp_path, content, **REGRESSION)
-    assert stream.preparation.names == ["a", "c=green", "c=red"]
-    np.testing.assert_array_equal(rows, [[5, 0, 1], [6, 0, 0], [7, 1, 0], [8, 0, 1]])
-    np.testing.assert_array_equal(targets, [1, 2, 3, 4])
-    rows, _, stream = prepared(tmp_path, content, columns=("c",), **LOWRANK)
-    assert stream.preparation.names == ["c=blue", "c=green", "c=red"]
-    np.testing.assert_array_equal(rows.sum(axis=1), 1)
-
-
-def test_a_level_that_comes_late_is_refused_with_its_line(tmp_path):
-    content = b"c,a\n" + b"red,1\nblue,2\n" * 5 + b"green,3\n"
-    with pytest.raises(DataError, match=r"line 12, column 'c': 'green' does not occur in the first 10 rows"):
-        prepared(tmp_path, content, lookahead=10, unknown="refuse", **LOWRANK)
-    assert len(prepared(tmp_path, content, lookahead=12, **LOWRANK)[0]) == 11
-
-
-def test_a_level_that_comes_late_counts_as_other_and_it_is_said_once(tmp_path):
-    content = b"c,a\n" + b"red,1\nblue,2\n" * 5 + b"green,3\nblack,4\n"
-    rows, _, stream = prepared(tmp_path, content, lookahead=10, **LOWRANK)
-    assert stream.preparation.names == ["a", "c=blue", "c=red", "c=other"]
-    np.testing.assert_array_equal(rows[-3:], [[2, 1, 0, 0], [3, 0, 0, 1], [4, 0, 0, 1]])
-    assert stream.notes == [
-        "x.csv, line 12, column 'c': 'green' does not occur in the first 10 rows; such values are encoded as 'other'"
-    ]
-    rows, _, stream = prepared(tmp_path, content, lookahead=10, unknown="ignore", **LOWRANK)
-    np.testing.assert_array_equal(rows[-2:], [[3, 0, 0], [4, 0, 0]])
-    assert "encoded as all zeros" in stream.notes[0]
-
-
-def test_the_commonest_levels_have_columns_of_their_own(tmp_path):
-    content = b"c,a\n" + b"red,1\nblue,2\nred,1\n" * 5 + b"green,3\n"
-    rows, _, stream = prepared(tmp_path, content, max_levels=2, **LOWRANK)
-    assert stream.preparation.names == ["a", "c=blue", "c=red", "c=other"]
-    assert rows[:, 1:].sum(axis=0).tolist() == [5, 10, 1]
-
-
-def test_standardised_by_the_first_rows_alone(tmp_path):
-    content = b"a,b\n" + b"".join(b"%d,%d\n" % (i, 2 * i) for i in range(100))
-    rows, _, stream = prepared(tmp_path, content, standardize=True, lookahead=40, **LOWRANK)
-    np.testing.assert_allclose(rows[:40].mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(rows[:40].std(axis=0), 1, atol=1e-12)
-    assert rows[40:].mean() > 2
-    assert stream.preparation.names == ["a (standardised)", "b (standardised)"]
-
-
-GAPS = b"a,b\n1,2\n,4\n5,NA\n\n7,8\n"
-
-
-def test_missing_values_are_refused_with_line_and_column(tmp_path):
-    with pytest.raises(DataError, match=r"x\.csv, line 3, column 'a': the value is missing\.") as caught:
-        prepared(tmp_path, GAPS, **LOWRANK)
-    assert caught.value.remedies == (Remedy.DROP_ROWS, Remedy.IMPUTE)
-    with pytest.raises(DataError, match=r"line 6, column 'b': inf is not a finite number"):
-        prepared(tmp_path, b"a,b\n1,2\n\n\n3,4\n5,inf\n", **LOWRANK)
-
-
-ADVICE = {
-    "gap": (GAPS, [], "the value is missing; --missing drop drops such rows, --missing mean imputes the mean."),
-    "no names": (b"1,2\n3,4\n", [], "in its first line; --no-header reads the first line as data."),
-    "text": (b"a,c\n1,x\n", ["--categories", "refuse"], "; --exclude c ignores the column, --categories encode"),
-    "late level": (
-        b"a,c\n1,x\n2,y\n",
-        ["--lookahead", "1", "--unknown", "refuse"],
-        "in the first 1 rows; --unknown other encodes such values as one category, --lookahead N infers",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", ADVICE)
-def test_the_command_line_adds_the_option_that_leads_on(tmp_path, capsys, case):
-    content, options, message = ADVICE[case]
-    path = tmp_path / "x.csv"
-    path.write_bytes(content)
-    assert run_safely(["run", str(path), "--task", "lowrank", "--k", "1", *options]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_missing_values_dropped_or_filled(tmp_path):
-    rows, _, stream = prepared(tmp_path, GAPS, missing="drop", **LOWRANK)
-    np.testing.assert_array_equal(rows, [[1, 2], [7, 8]])
-    assert stream.dropped == 2
-    rows, _, stream = prepared(tmp_path, GAPS, missing="mean", **LOWRANK)
-    np.testing.assert_allclose(rows, [[1, 2], [13 / 3, 4], [5, 14 / 3], [7, 8]])
-    assert stream.dropped == 0
-
-
-def test_a_missing_target_is_never_filled(tmp_path):
-    content = b"a,y\n1,2\n3,\n,4\n"
-    with pytest.raises(DataError, match="line 3, column 'y': the value is missing"):
-        prepared(tmp_path, content, **REGRESSION)
-    rows, targets, stream = prepared(tmp_path, content, missing="mean", **REGRESSION)
-    assert (rows.tolist(), targets.tolist(), stream.dropped) == ([[1], [2]], [2, 4], 1)
-
-
-UNUSABLE = {
-    "dates": (b"a,when\n1,2024-05-01\n", {**LOWRANK, "dates": "refuse"}, "column 'when' contains dates"),
-    "text refused": (b"a,c\n1,x\n2,y\n", {**LOWRANK, "categories": "refuse"}, "column 'c' contains strings"),
-    "identifiers": (
-        b"a,c\n" + b"".join(b"1,u%d\n" % i for i in range(150)),
-        {**LOWRANK, "unknown": "refuse"},
-        "150 distinct values",
-    ),
-    "text target": (b"a,y\n1,x\n2,y\n", REGRESSION, "the target 'y' must contain numbers"),
-    "no such column": (b"a,b\n1,2\n", {**LOWRANK, "columns": ("q",)}, r"no column 'q'; its columns are a, b\."),
-    "no such target": (b"a,b\n1,2\n", REGRESSION, "no column 'y'"),
-    "target alone": (b"y\n1\n", REGRESSION, "no columns besides the target"),
-    "both": (b"a,y\n1,2\n", {**REGRESSION, "columns": ("a", "y")}, "cannot be both"),
-    "header only": (b"a,b\n", LOWRANK, "x.csv has no rows, only 2 columns"),
-    "rank too high": (b"a,b\n1,2\n", {**LOWRANK, "k": 3}, "--k 3 exceeds the 2 columns"),
-}
-
-
-@pytest.mark.parametrize("case", UNUSABLE)
-def test_unusable_columns_are_refused(tmp_path, case):
-    content, settings, message = UNUSABLE[case]
-    with pytest.raises(DataError, match=message):
-        prepared(tmp_path, content, **settings)
-
-
-def test_random_order_is_a_permutation_that_follows_the_seed(tmp_path):
-    content = b"a,y\n" + b"".join(b"%d,%d\n" % (i, 3 * i) for i in range(1000))
-    given = prepared(tmp_path, content, **REGRESSION)
-    shuffled, again, other = (prepared(tmp_path, content, order="random", seed=s, **REGRESSION) for s in (1, 1, 2))
-    np.testing.assert_array_equal(shuffled[1], 3 * shuffled[0][:, 0])
-    np.testing.assert_array_equal(shuffled[0], again[0])
-    assert not np.array_equal(shuffled[0], other[0])
-    np.testing.assert_array_equal(np.sort(shuffled[0], axis=0), given[0])
-
-
-def test_numbers_that_are_written_true_and_false_are_known_numbers(tmp_path):
-    (tmp_path / "t.csv").write_text("ok,when\nTrue,2024-01-02\nFalse,2024-01-03\n")
-    kinds = {"ok": ColumnType.NUMBER, "when": ColumnType.TIME}
-    source = open_source(str(tmp_path / "t.csv"), Layout(kinds=kinds))
+def test_types_that_are_known(tmp_path):
+    """Numbers may be written true and false; digits may be strings."""
+    kinds = {"ok": ColumnType.NUMBER, "when": ColumnType.TIME, "code": ColumnType.STRING}
+    rows, _, source = read_text(tmp_path, "ok,when,code\nTrue,2024-01-02,01\nFalse,,02\n", kinds=kinds)
     assert source.kinds == kinds
-    assert [batch.table.column("ok").to_pylist() for batch in source.batches(["ok"])] == [[1.0, 0.0]]
-    (tmp_path / "t.csv").write_text("ok,when\nx,2024-01-02\nFalse,2024-01-03\n")
+    assert [(row["ok"], row["code"]) for row in rows] == [(True, "01"), (False, "02")]
     with pytest.raises(DataError, match="line 2, column 'ok': 'x' is not a number"):
-        open_source(str(tmp_path / "t.csv"), Layout(kinds=kinds))
+        read_text(tmp_path, "ok,when,code\nx,2024-01-02,01\n", kinds=kinds)
+    with pytest.raises(DataError, match="column 'when' must contain dates, it contains numbers"):
+        read_text(tmp_path, "ok,when,code\ntrue,3,01\n", kinds=kinds)
+
+
+def test_integers_that_no_float_holds_are_strings(tmp_path):
+    keys = [2**53 + 1, 2**63 + 1, 2**64 - 1]
+    text = "key,large\n" + "".join(f"{key},{key}.5\n" for key in keys)
+    rows, _, source = read_text(tmp_path, text)
+    assert [row["key"] for row in rows] == [str(key) for key in keys]
+    assert source.kinds == {"key": ColumnType.STRING, "large": ColumnType.NUMBER}
+
+
+def test_lines_keep_their_numbers_after_comments(tmp_path):
+    kinds = {"a": ColumnType.NUMBER, "b": ColumnType.NUMBER}
+    with pytest.raises(DataError, match="line 6, column 'b': 'x' is not a number"):
+        read_text(tmp_path, "a,b\n# one\n1,2\n  # two\n\n3,x\n", comment="#", kinds=kinds)
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "expected"),
+    [
+        ("1,2\n3,4\n", False, {"1": 3.0, "2": 4.0}),
+        ("a,b\nx,1,2\ny,3,4\n", True, {"": "y", "a": 3.0, "b": 4.0}),
+        ("a,a,b\n1,2,3\n", True, {"a": 1.0, "a (2)": 2.0, "b": 3.0}),
+        ("a\tb\n\t\n1\t\n", True, {"a": 1.0, "b": None}),
+        ("1_000,b\n1,2\n", True, {"1_000": 1.0, "b": 2.0}),
+    ],
+)
+def test_names_of_columns(tmp_path, text, header, expected):
+    assert read_text(tmp_path, text, header=header)[0][-1] == expected
+
+
+def test_only_bad_lines_are_left_out_and_counted(tmp_path):
+    rows, places, source = read_text(tmp_path, 'a,b\n1,"x\ny"\n2\n3,z\n', bad_lines="drop")
+    assert rows == [{"a": 1.0, "b": "x\ny"}, {"a": 3.0, "b": "z"}]
+    assert places == ["t.csv, line 2", "t.csv, line 5"]
+    assert source.notes == ["1 lines with too few or too many values were dropped"]
+
+
+def test_decimal_commas_are_numbers_in_errors_too(tmp_path):
+    lines = "".join(f"{i},5;1\n" for i in range(9))
+    with pytest.raises(DataError, match="line 11, column 'b': 'x' is not a number"):
+        read_text(tmp_path, f"a;b\n{lines}1,5;x\n", decimal=",")
+
+
+def test_json_heeds_words_for_missing_values(tmp_path):
+    rows = [{"a": 1, "tags": [1, "x"]}, {"a": "none"}, {"a": 3, "more": 1}]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    found, _, source = read_text(tmp_path, text, "t.jsonl", columns=["a"], verbatim=["tags"], na_values=("none",))
+    assert source.kinds == {"a": ColumnType.NUMBER, "tags": ColumnType.OTHER, "more": ColumnType.NUMBER}
+    assert found == [{"a": 1.0, "tags": '[1,"x"]'}, {"a": None, "tags": None}, {"a": 3.0, "tags": None}]
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_columns_that_are_not_converted(tmp_path):
+    text = "a,b\n" + "1.50,007\n" * 30
+    assert read_text(tmp_path, text, columns=["a"], verbatim=["b"])[0] == [{"a": 1.5, "b": "007"}] * 30
+
+
+def test_a_query_needs_no_database(tmp_path):
+    pytest.importorskip("duckdb")
+    (tmp_path / "t.csv").write_bytes(text_of())
+    source = open_sources([], Layout(query=f"SELECT a, colour FROM '{tmp_path / 't.csv'}' WHERE b > 15"))
+    assert [row for batch in source.batches(["colour"]) for row in batch.table.to_pylist()] == [
+        {"colour": row["colour"]} for row in ROWS[1:]
+    ]
+
+
+def test_values_of_sqlite_keep_the_types_of_the_first(tmp_path):
+    path = tmp_path / "t.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (a, b, c)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", [(1, "x", b"1"), (None, None, None), (2.5, "y", b"2")])
+    rows, places, source = read(path, columns=["a", "b"], query="SELECT * FROM t")
+    assert rows == [{"a": 1.0, "b": "x"}, {"a": None, "b": None}, {"a": 2.5, "b": "y"}]
+    assert places[2] == "t.db, row 3"
+    assert source.kinds["c"] is ColumnType.OTHER
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO t VALUES ('no', 'z', NULL)")
+    connection.close()
+    with pytest.raises(DataError, match=r"t\.db, row 4, column 'a': 'no' is not a number"):
+        read(path, columns=["a"], query="SELECT * FROM t")
+    with pytest.raises(DataError, match="the query failed: no such column: q"):
+        read(path, query="SELECT q FROM t")
+
+
+def test_threads_of_arrow_hold_no_memory_of_python(monkeypatch, tmp_path):
+    """A thread that gives memory back to an interpreter that ends would abort the process."""
+    given, read_csv = [], pa.csv.read_csv
+    monkeypatch.setattr(
+        pa.csv, "read_csv", lambda source, **options: given.append(source) or read_csv(source, **options)
+    )
+    read_text(tmp_path, text_of())
+    assert given
+    assert all(source.is_mutable for source in given)  # what Python lends is not

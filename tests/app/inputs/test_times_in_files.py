@@ -5,17 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sqlite3
-import sys
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 import pytest
 
 from batch2online.app.cli.app import run_safely
-from batch2online.app.inputs import DataError, Layout, delimited, open_source, open_sources
+from batch2online.app.inputs import DataError, Layout, blocks, open_source, open_sources
+from batch2online.app.inputs.preparation import plain
 from batch2online.frames.columns import ColumnType
 
 N = 60
@@ -55,7 +54,7 @@ def layout_of(path, **given):
 
 def days_of(path, **given):
     source = open_source(str(path), layout_of(path, **given))
-    batches = [batch.table.column("when").to_numpy() for batch in source.batches(["y", "when"])]
+    batches = [plain(batch.table.column("when")).to_numpy() for batch in source.batches(["y", "when"])]
     return source.kinds["when"], np.concatenate(batches)
 
 
@@ -108,8 +107,8 @@ def test_both_sorts_are_refused_with_their_place(tmp_path, kind, which):
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @pytest.mark.parametrize("first", ["naive", "zoned"])
 def test_both_sorts_are_refused_in_later_blocks(tmp_path, kind, first, monkeypatch):
-    monkeypatch.setattr("batch2online.app.inputs.byte_stream.BLOCK", 100)
-    monkeypatch.setattr("batch2online.app.inputs.byte_stream.blocks.__defaults__", (100, 1))
+    monkeypatch.setattr(blocks, "BLOCK", 100)
+    monkeypatch.setattr(blocks, "MIN_LINES", 1)
     before, after = (NAIVE, ZONED) if first == "naive" else (ZONED, NAIVE)
     path = write(tmp_path / f"rows.{kind}", [*before[:20], after[20], *before[21:]])
     place = {"csv": "line 22", "jsonl": "line 21"}[kind]
@@ -150,20 +149,3 @@ def test_parts_of_dates_with_a_zone_are_those_in_utc(tmp_path, capsys):
     units = json.loads(capsys.readouterr().out)["preparation"]["units"]
     assert units["when"] == "days since 1970, UTC"
     assert units["when: hour"] == "hours, UTC"
-
-
-def test_threads_of_arrow_hold_no_memory_of_python(monkeypatch, tmp_path):
-    """A thread that gives memory back to an interpreter that ends would abort the process."""
-    given = []
-    read_csv = arrow_csv.read_csv
-    monkeypatch.setattr(
-        delimited.arrow_csv, "read_csv", lambda source, **options: given.append(source) or read_csv(source, **options)
-    )
-    content = b"1,2\n3,4\n"
-    references = sys.getrefcount(content)
-    buffer = delimited._in_arrow(content)
-    assert buffer.to_pybytes() == content
-    assert sys.getrefcount(content) == references
-    days_of(write(tmp_path / "rows.csv", NAIVE))
-    assert given
-    assert all(source.is_mutable for source in given)  # what Python lends is not

@@ -15,14 +15,13 @@ from batch2online._types import FloatArray
 from batch2online.app.cli.run.outputs import in_place
 from batch2online.app.cli.run.source import check_columns
 from batch2online.app.cli.run.state import INPUT
-from batch2online.app.inputs import DataError, Input
+from batch2online.app.inputs import DataError, Source
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.frames.columns import ColumnType
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
-from batch2online.tables import codec as tables
 from batch2online.tables.codec import Codec
-from batch2online.tables.columns import Column, Table, of_arrow
+from batch2online.tables.columns import read
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,7 @@ class TablePreparation:
 
     def apply(self, batch: Any, _on_note: Any = None) -> Any:
         """Return features, no targets, and a mask of all rows."""
-        read = {each.name: of_arrow(batch.table.column(each.name)) for each in self.codec.coded}
-        columns = (
-            Column(each.kind, read[each.name].values * tables.UNITS[each.kind])
-            if each.kind in tables.UNITS
-            else read[each.name]
-            for each in self.codec.coded
-        )
-        table = self.codec.checked(Table(tuple(read), tuple(columns), len(batch)))
+        table = self.codec.checked(read(batch.table))
         return self.codec.encode(table), None, np.ones(len(batch), dtype=bool)
 
 
@@ -126,7 +118,7 @@ def needed_kinds(stored: StoredModel) -> dict[str, ColumnType]:
     return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), ColumnType.NUMBER)
 
 
-def preparation_for(stored: StoredModel, source: Input) -> Preparation | TablePreparation:
+def preparation_for(stored: StoredModel, source: Source) -> Preparation | TablePreparation:
     """Return how the columns of a source are prepared: as in the run, or selected by name."""
     known, stream = stored.preparation, stored.model.stream
     if stream.columns is not None:

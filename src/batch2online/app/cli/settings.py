@@ -78,7 +78,7 @@ class Settings(FileFormat):
 
     def command(self, paths: Sequence[str], dataset: str | None) -> str:
         """Return a command line that repeats the run."""
-        words = ["batch2online", "run", *(paths or ["--dataset", str(dataset)])]
+        words = ["batch2online", "run", *(paths or (["--dataset", dataset] if dataset else []))]
         for field in _ordered_fields():
             value = getattr(self, field.name)
             if field.name == "header" and not value:

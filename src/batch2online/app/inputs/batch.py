@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -54,23 +57,6 @@ class DataError(ValueError):
         self.remedies, self.about = remedies, about
 
 
-DATES = (ColumnType.TIME, ColumnType.ZONED)
-"""Times without and with a time zone. The two never mix."""
-
-_DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?"
-_ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
-
-SINGULAR = {
-    ColumnType.NUMBER: "a number",
-    ColumnType.TIME: "a date",
-    ColumnType.ZONED: "a date with a time zone",
-    ColumnType.DURATION: "a time of day or a duration",
-}
-
-UNITS = {ColumnType.TIME: "days since 1970", ColumnType.ZONED: "days since 1970, UTC", ColumnType.DURATION: "hours"}
-"""Units of dates and times as numbers."""
-
-
 @dataclass(frozen=True)
 class Batch:
     """Consecutive rows of a table.
@@ -78,7 +64,7 @@ class Batch:
     Attributes
     ----------
     table : pyarrow.Table
-        The selected columns: numbers, dates and times as float64, strings as string; others are unchanged.
+        The selected columns with the types of the reader.
     place : callable
         Returns the place of a row in its file, such as "table.csv, line 17".
     """
@@ -94,9 +80,29 @@ class Batch:
         return Batch(self.table.slice(start, stop - start), lambda row: self.place(start + row))
 
 
-def row_place(name: str, start: int, row: int) -> str:
-    """Return the place of a row in a table without lines; rows count from 1."""
-    return f"{name}, row {start + row + 1:,}"
+def row_places(name: str, start: int = 0) -> Callable[[int], str]:
+    """Return the places of the rows of a batch without lines; rows count from 1."""
+    return lambda row: f"{name}, row {start + row + 1:,}"
+
+
+DATES = (ColumnType.TIME, ColumnType.ZONED)
+"""Times without and with a time zone. The two never mix."""
+
+SINGULAR = {
+    ColumnType.NUMBER: "a number",
+    ColumnType.STRING: "a string",
+    ColumnType.TIME: "a date",
+    ColumnType.ZONED: "a date with a time zone",
+    ColumnType.DURATION: "a time of day or a duration",
+}
+
+ARROW_TYPES = {
+    ColumnType.NUMBER: pa.float64(),
+    ColumnType.STRING: pa.string(),
+    ColumnType.TIME: pa.timestamp("us"),
+    ColumnType.ZONED: pa.timestamp("us", "UTC"),
+}
+"""Types of columns of text and of Python values, by the type that is known in advance."""
 
 
 def kind_of(dtype: Any) -> ColumnType:
@@ -120,6 +126,10 @@ def mismatch(column: str, wanted: ColumnType, found: ColumnType) -> str:
     return f"column {column!r} must contain {wanted.plural}, it contains {found.plural}{added}."
 
 
+_DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?"
+_ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
+
+
 def check_zones(strings: Any, column: str, place: Callable[[int], str]) -> None:
     """Raise an error if all values are dates, some with a time zone and others without."""
     naive, zoned = (np.asarray(pc.match_substring_regex(strings, pattern).fill_null(False)) for pattern in _ISO)
@@ -129,45 +139,21 @@ def check_zones(strings: Any, column: str, place: Callable[[int], str]) -> None:
         raise DataError(f"{place(row)}, column {column!r}: {message}", Remedy.EXCLUDE, about=(column, ""))
 
 
-def with_plain_types(table: Any, untouched: Sequence[str] = ()) -> Any:
-    """Convert columns to float64 and string; ``untouched`` ones and those of other types are unchanged."""
-    if set(table.schema.types) <= {pa.float64(), pa.string()}:
-        return table
-    left = set(untouched)
-    named = zip(table.column_names, table.columns, strict=True)
-    return pa.table([column if name in left else plain(column) for name, column in named], names=table.column_names)
+LIBRARY_ERRORS = (pa.ArrowException, OSError, EOFError, UnicodeError, MemoryError, zlib.error, lzma.LZMAError)
+"""Errors of reading damaged data; a damaged size may need any memory."""
 
 
-def plain(column: Any) -> Any:
-    """Return a column as float64 or string, if a model can use its type."""
-    kind = kind_of(column.type)
-    if kind in DATES:
-        microseconds = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
-        return pc.divide(microseconds.cast(pa.float64(), safe=False), 86_400e6)
-    if kind is ColumnType.DURATION:
-        microsecond = pa.duration("us") if pa.types.is_duration(column.type) else pa.time64("us")
-        ticks = column.cast(microsecond, safe=False).cast(pa.int64())
-        return pc.divide(ticks.cast(pa.float64(), safe=False), 3_600e6)
-    wanted = {ColumnType.NUMBER: pa.float64(), ColumnType.STRING: pa.string()}.get(kind, column.type)
-    if column.type == wanted:
-        return column
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    return column.cast(wanted, safe=False)
-
-
-def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return unique names, and those that were changed.
-
-    >>> distinct(["a", "b", "a", "a"])
-    (['a', 'b', 'a (2)', 'a (3)'], ['a (2)', 'a (3)'])
-    """
-    found: dict[str, None] = {}
-    known = set(names)
-    for name in names:
-        free, count = name, 1
-        while free in found or (count > 1 and free in known):
-            count += 1
-            free = f"{name} ({count})"
-        found[free] = None
-    return list(found), [new for new, old in zip(found, names, strict=True) if new != old]
+@contextmanager
+def explained(
+    message: str | Callable[[], str], *remedies: Remedy, errors: tuple[type[Exception], ...] = LIBRARY_ERRORS
+) -> Iterator[None]:
+    """Raise errors of a library as a DataError: the message, and the first line of the error."""
+    try:
+        yield
+    except (DataError, ImportError):
+        raise
+    except errors as error:
+        text = message if isinstance(message, str) else message()
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
+        shown = reason.splitlines()[0].rstrip(".") if reason else type(error).__name__
+        raise DataError(f"{text}: {shown}.", *remedies) from error

@@ -1,102 +1,84 @@
-"""Parquet and Arrow."""
+"""Tables with a schema: Parquet, Arrow, rows of a DuckDB query, and tables in memory."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
-from batch2online.app.inputs.batch import Batch, DataError, kind_of, row_place, with_plain_types
+from batch2online.app.inputs.batch import Batch, DataError, explained, row_places
 
 ROWS = 1 << 16
-_DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, MemoryError)  # a damaged size may need any memory
 
 
-class Columnar(ABC):
-    """Reader of a format with a schema; places are rows, not lines."""
+class Columnar:
+    """Reader of record batches; places are rows, not lines.
 
-    def __init__(self, name: str, schema: Any) -> None:
-        self._name = name
-        try:
-            self.names = list(schema.names)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{name} has a column whose name is not valid UTF-8.") from error
-        if len(set(self.names)) < len(self.names):
-            raise DataError(f"{name} has several columns with the same name.")
-        self.kinds = {field.name: kind_of(field.type) for field in schema}
+    Parameters
+    ----------
+    name : str
+        Name of the input in errors.
+    schema : pyarrow.Schema
+    record_batches : callable
+        Returns record batches that contain some columns.
+    n_rows : int, optional
+        Number of rows, if it is known.
+    """
+
+    def __init__(
+        self, name: str, schema: Any, record_batches: Callable[[list[str]], Iterable[Any]], n_rows: int | None = None
+    ) -> None:
+        self._name, self._record_batches, self.n_rows = name, record_batches, n_rows
         self.notes: list[str] = []
+        self.is_live = False
+        with explained(f"{name} has a column whose name is not valid UTF-8"):
+            names = list(schema.names)
+        if len(set(names)) < len(names):
+            raise DataError(f"{name} has several columns with the same name.")
+        self.types = {field.name: field.type for field in schema}
 
-    @abstractmethod
-    def _record_batches(self, columns: list[str]) -> Iterator[Any]:
-        """Iterate over record batches that contain these columns."""
-
-    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
-        start, wanted = 0, [*columns, *untouched]
-        try:
+    def batches(self, columns: Sequence[str], verbatim: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows of these columns; all have the types of the schema."""
+        start, wanted = 0, [*columns, *verbatim]
+        with explained(lambda: f"{self._name} is damaged after row {start:,}"):
             for records in self._record_batches(wanted):
                 chosen = pa.Table.from_batches([records]).select(wanted)
                 chosen.validate(full=True)  # invalid offsets would crash the process
-                yield Batch(with_plain_types(chosen, untouched), partial(row_place, self._name, start))
+                yield Batch(chosen, row_places(self._name, start))
                 start += len(records)
-        except _DAMAGE as error:
-            raise DataError(f"{self._name} is damaged after row {start:,}: {first_line(error)}") from error
 
 
-class Parquet(Columnar):
-    """A Parquet file, a row group or less at a time."""
+def of_parquet(file: Any, name: str) -> Columnar:
+    """Return the reader of a Parquet file, by a path or an open file, a row group or less at a time."""
+    with explained(f"{name} is truncated or not a Parquet file"):
+        opened = parquet.ParquetFile(file, pre_buffer=False)
+    is_local = isinstance(file, str)  # threads of Arrow must not wait for Python files
 
-    def __init__(self, file: Any, name: str) -> None:
-        try:
-            self._file = parquet.ParquetFile(file, pre_buffer=False)
-            self._is_local = isinstance(file, str)  # threads of Arrow must not wait for Python files
-        except _DAMAGE as error:
-            raise DataError(f"{name} is truncated or not a Parquet file: {first_line(error)}") from error
-        super().__init__(name, self._file.schema_arrow)
-        self.n_rows = int(self._file.metadata.num_rows)
+    def record_batches(columns: list[str]) -> Iterator[Any]:
+        return opened.iter_batches(ROWS, columns=columns, use_threads=is_local)  # type: ignore[no-any-return]
 
-    def _record_batches(self, columns: list[str]) -> Iterator[Any]:
-        return self._file.iter_batches(  # type: ignore[no-any-return]
-            batch_size=ROWS, columns=columns, use_threads=self._is_local
-        )
+    return Columnar(name, opened.schema_arrow, record_batches, opened.metadata.num_rows)
 
 
-class ArrowStream(Columnar):
-    """Arrow's streaming format, from a file or a pipe."""
-
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self._file = file
-        try:
-            self._reader = ipc.open_stream(file)
-        except _DAMAGE as error:
-            raise DataError(f"{name} is truncated or not an Arrow stream: {first_line(error)}") from error
-        super().__init__(name, self._reader.schema)
-
-    def _record_batches(self, columns: list[str]) -> Iterator[Any]:
-        with self._file:
-            yield from self._reader
+def of_arrow_stream(file: Any, name: str, is_live: bool) -> Columnar:
+    """Return the reader of Arrow's streaming format, from a file or a pipe."""
+    with explained(f"{name} is truncated or not an Arrow stream"):
+        opened = ipc.open_stream(file)
+    found = Columnar(name, opened.schema, lambda _: opened)
+    found.is_live = is_live
+    return found
 
 
-class ArrowFile(Columnar):
-    """Arrow's file format, also called Feather."""
-
-    def __init__(self, file: Any, name: str) -> None:
-        try:
-            self._reader = ipc.open_file(pa.memory_map(file) if isinstance(file, str) else file)
-        except _DAMAGE as error:
-            raise DataError(f"{name} is truncated or not an Arrow file: {first_line(error)}") from error
-        super().__init__(name, self._reader.schema)
-
-    def _record_batches(self, columns: list[str]) -> Iterator[Any]:
-        return map(self._reader.get_batch, range(self._reader.num_record_batches))
+def of_arrow_file(file: Any, name: str) -> Columnar:
+    """Return the reader of Arrow's file format, also called Feather, by a path or an open file."""
+    with explained(f"{name} is truncated or not an Arrow file"):
+        opened = ipc.open_file(pa.memory_map(file) if isinstance(file, str) else file)
+    return Columnar(name, opened.schema, lambda _: map(opened.get_batch, range(opened.num_record_batches)))
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error message, with a full stop."""
-    text = (str(error).splitlines() or [""])[0].strip().rstrip(".")
-    return f"{text or type(error).__name__}."
+def of_table(table: Any, name: str) -> Columnar:
+    """Return the reader of an Arrow table in memory."""
+    return Columnar(name, table.schema, lambda columns: table.select(columns).to_batches(ROWS), table.num_rows)

@@ -1,13 +1,14 @@
-"""CSV and other delimited files."""
+"""CSV and other delimited files: Arrow parses blocks of whole records; the first block determines the types."""
 
 from __future__ import annotations
 
 import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -15,314 +16,290 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from batch2online.app.inputs.batch import (
+    ARROW_TYPES,
     DATES,
     SINGULAR,
     Batch,
     DataError,
     Remedy,
     check_zones,
-    distinct,
     kind_of,
     mismatch,
-    with_plain_types,
 )
-from batch2online.app.inputs.byte_stream import LineBlock
+from batch2online.app.inputs.blocks import Block, Blocks, first_block
 from batch2online.app.inputs.layout import WHITESPACE, Layout
 from batch2online.frames.columns import ColumnType
 
 MISSING = frozenset(arrow_csv.ConvertOptions().null_values)
-_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-
-
-def final_type(column: Any) -> Any:
-    """Return the type for all blocks: integers may be followed by fractions, a few strings among numbers are errors."""
-    dtype = column.type
-    if pa.types.is_binary(dtype):
-        return pa.string()  # bytes that are not UTF-8: an error that names the line
-    if pa.types.is_string(dtype):
-        numbers = pc.sum(pc.match_substring_regex(column, _NUMBER)).as_py() or 0
-        return pa.float64() if 2 * numbers > len(column) - column.null_count else dtype
-    if pa.types.is_date(dtype) or pa.types.is_timestamp(dtype):
-        return pa.timestamp("us", getattr(dtype, "tz", None))
-    return pa.float64() if pa.types.is_integer(dtype) or pa.types.is_null(dtype) else dtype
-
-
-def arrow_type(kind: ColumnType) -> Any:
-    """Return the Arrow type of a column; None if it depends on the values."""
-    return {ColumnType.NUMBER: pa.float64(), ColumnType.STRING: pa.string()}.get(kind)
-
-
-def is_number(cell: str) -> bool:
-    """Whether a value is a number or missing.
-
-    >>> [is_number(cell) for cell in ("1e3", "", "true", "1_000", "x")]
-    [True, True, True, False, False]
-    """
-    if cell.strip() in MISSING:
-        return True
-    try:
-        float(cell)
-    except ValueError:
-        return cell.strip().lower() in ("true", "false")
-    return "_" not in cell
-
-
-def is_of_type(cell: str, dtype: Any, date_format: str | None) -> bool:
-    """Whether a value is a date or a time of this type."""
-    readers: list[Callable[[], Any]] = [lambda: pa.array([cell]).cast(dtype)]
-    if date_format is not None and kind_of(dtype) in DATES:
-        readers.append(lambda: pc.strptime(pa.array([cell]), date_format, "us"))
-    for read in readers:
-        try:
-            read()
-        except pa.ArrowInvalid:
-            continue
-        return True
-    return False
-
-
-_DELIMITERS = ",\t;|"
-
-
-def first_block(blocks: Iterator[LineBlock], name: str, min_lines: int) -> LineBlock:
-    """Return the first block that is not blank; of a live input as many blocks as have ``min_lines`` lines."""
-    found = next((block for block in blocks if not block.is_blank), None)
-    if found is None:
-        raise DataError(f"{name} is empty.")
-    while len(list(islice(found.lines(), min_lines))) < min_lines:
-        following = next(blocks, None)
-        if following is None:
-            break
-        found = found.joined(following)
-    return found
-
-
-def cleaned(layout: Layout, block: LineBlock) -> LineBlock:
-    """Replace comments and skipped lines by blank lines."""
-    content = block.content
-    if layout.comment is not None:
-        content = re.sub(rb"(?m)^[ \t]*" + re.escape(layout.comment.encode()) + rb"[^\r\n]*", b"", content)
-    skipped = layout.skip_lines + 1 - block.first_line
-    if skipped > 0:
-        lines = content.splitlines(keepends=True)
-        content = b"".join([*(b"\n" for _ in lines[:skipped]), *lines[skipped:]])
-    return replace(block, content=content)
-
-
-def delimiter_of(text: str, block: LineBlock, given: str | None) -> str:
-    """Return the separator: the given one, or the most frequent candidate in the first line."""
-    if given is not None:
-        return given
-    found = max(_DELIMITERS, key=text.count)
-    if text.count(found):
-        return found
-    first, *others = [len(line.split()) for _, line in islice(block.lines(), 10)]
-    is_table = len(set(others)) == 1 and others[0] in (first, first + 1)  # R writes no name above the names of rows
-    return WHITESPACE if is_table and others[0] > 1 else ","
-
-
-def spaced(block: LineBlock) -> LineBlock:
-    """Replace any whitespace between values by one blank."""
-    content = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block.content)
-    return replace(block, content=re.sub(rb"[ \t]+", b" ", content))
-
-
-def without_first_record(block: LineBlock) -> LineBlock:
-    """Return the block without its first record, the names."""
-    at, record = next(block.records())
-    skipped = at - block.first_line + record.count(b"\n") + 1
-    lines = block.content.splitlines(keepends=True)[skipped:]
-    return LineBlock(b"".join(lines), at + record.count(b"\n") + 1, block.quoted)
-
-
+_SEPARATORS = b",\t;|"
+_NUMBER = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"
+_EXACT = 2**53
 _WIDE = 1000
+_NO_NAMES = {*MISSING, "inf", "-inf", "true", "false", "True", "False"} - {""}
 
 
 class Delimited:
-    """Reader of delimited values; the first block determines the types of columns.
+    """Reader of delimited values.
 
     Parameters
     ----------
-    blocks : iterator of LineBlock
+    file : binary file
     name : str
         Name of the input in errors.
     layout : Layout
     """
 
-    def __init__(self, blocks: Iterator[LineBlock], name: str, layout: Layout) -> None:
+    def __init__(self, file: Any, name: str, layout: Layout) -> None:
         self._name, self._layout = name, layout
-        self._blocks = map(partial(cleaned, layout), blocks)
         self.notes: list[str] = []
-        self.dropped_lines = 0
-        self.kinds: dict[str, ColumnType] = {}
-        self._types: dict[str, Any] = {}
-        first = first_block(self._blocks, name, layout.min_rows + layout.header)
-        number, line = next(first.records())
-        text = self._decoded(number, line)
-        self._delimiter = delimiter_of(text, first, layout.sep)
-        if self._delimiter == WHITESPACE:
-            self._delimiter, self._blocks, first = " ", map(spaced, self._blocks), spaced(first)
-        self._first = first
-        self._name_columns()
-        self._types = self._inferred()
-        self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
+        blocks = Blocks(file, name, layout, _SEPARATORS if layout.sep is None else _quoting(layout.sep))
+        self.is_live = blocks.is_live
+        self._blocks = map(self._cleaned, iter(blocks))
+        first = first_block(self._blocks, name, (layout.min_rows if self.is_live else 1) + layout.header)
+        self._separator = self._separator_of(first)
+        blocks.separators = _quoting(self._separator)
+        if self._separator == WHITESPACE:
+            self._blocks, first = map(_spaced, self._blocks), _spaced(first)
+        self.names, self._first = self._names_of(replace(first, separators=blocks.separators))
+        self.types = self._settled()
 
-    def _name_columns(self) -> None:
-        records = self._first.records()
-        first, *second = [self._cells(at, self._decoded(at, line)) for at, line in islice(records, 2)]
-        names = [cell.strip() for cell in first] if self._layout.header else [str(j + 1) for j in range(len(first))]
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def _cleaned(self, block: Block) -> Block:
+        """Replace comments and skipped lines by blank lines."""
+        content = block.content
+        if self._layout.comment is not None:
+            content = re.sub(rb"(?m)^[ \t]*" + re.escape(self._layout.comment.encode()) + rb"[^\n]*", b"", content)
+        block = replace(block, content=content)
+        skipped = self._layout.skip_lines + 1 - block.first_line
+        return block.without_lines(skipped) if skipped > 0 else block
+
+    def _separator_of(self, block: Block) -> str:
+        """Return the separator: the given one, or the most frequent candidate in the first line."""
+        if self._layout.sep is not None:
+            return self._layout.sep
+        lines = [line for _, line in islice(block.records(), 10)]
+        found = max(_SEPARATORS.decode(), key=lambda separator: lines[0].count(separator.encode()))
+        if found.encode() in lines[0]:
+            return found
+        first, *others = [len(line.split()) for line in lines]
+        is_table = len(set(others)) == 1 and others[0] in (first, first + 1)  # R writes no name above names of rows
+        return WHITESPACE if is_table and others[0] > 1 else ","
+
+    def _names_of(self, block: Block) -> tuple[list[str], Block]:
+        """Return the names of the columns, and the block without them."""
+        records = list(islice(block.records(), 2))
+        first, *second = [self._cells(line, record) for line, record in records]
         if not self._layout.header:
-            self.names = names
-            return
-        if all(is_number(name) and name for name in first):
+            return [str(j + 1) for j in range(len(first))], block
+        if all(_is_number(cell) for cell in first):
             raise DataError(f"{self._name} has numbers instead of names in its first line.", Remedy.NO_HEADER)
+        names = [cell.strip() for cell in first]
         if second and len(second[0]) == len(names) + 1:
             names.insert(0, "")
             self.notes.append("the first column has no name")
-        self.names, changed = distinct(names)
+        unique = _distinct(names)
+        changed = [new for new, old in zip(unique, names, strict=True) if new != old]
         if changed:
             self.notes.append(f"duplicate column names are renamed: {', '.join(map(repr, changed[:5]))}")
-        self._first = without_first_record(self._first)
+        line, header = records[0]
+        return unique, block.without_lines(line + header.count(b"\n") + 1 - block.first_line)
 
-    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
-        block: LineBlock | None = self._first
-        types = {column: self._types[column] for column in columns} | dict.fromkeys(untouched, pa.string())
-        while block is not None:
-            if not block.is_blank:
-                table, kept = self._parsed(block, types)
-                yield Batch(with_plain_types(table, untouched), self._place(kept))
-            block = next(self._blocks, None)
+    def _cells(self, line: int, record: bytes) -> list[str]:
+        separator = " " if self._separator == WHITESPACE else self._separator
+        try:
+            (cells,) = csv.reader([*record.decode().splitlines(keepends=True)], delimiter=separator, strict=True)
+        except UnicodeDecodeError as error:
+            raise self._encoding_error(line, record, error) from error
+        except (csv.Error, ValueError) as error:
+            raise DataError(f"{self._name}, line {line:,}: a quoted value is not terminated.") from error
+        return cells
 
-    def _inferred(self) -> dict[str, Any]:
-        present = set(self.names)
-        self.kinds = {name: kind for name, kind in self._layout.kinds.items() if name in present}
+    # -- types -------------------------------------------------------------------------------------------------
+
+    def _settled(self) -> dict[str, Any]:
+        """Return the types of the columns for all blocks."""
+        known = {name: self._layout.kinds.get(name) for name in self.names}
+        if self._first.is_blank:
+            return {name: ARROW_TYPES.get(kind or ColumnType.NUMBER, pa.float64()) for name, kind in known.items()}
         numbers = dict.fromkeys(self.names, pa.float64())
-        if self._first.is_blank or (set(self.kinds.values()) <= {ColumnType.NUMBER} and self._holds(numbers)):
-            return numbers
-        known = self._known_types()
-        table, self._first = self._parsed(self._first, known, only=False)
-        found = {name: final_type(table.column(name)) for name in self.names}
-        for name in (name for name in self.names if pa.types.is_string(found[name]) and name not in known):
-            check_zones(table.column(name), name, self._place(self._first))
-        for name in (name for name, kind in self.kinds.items() if arrow_type(kind) is None):
-            found_kind = kind_of(found[name])
-            if found_kind is not self.kinds[name]:
-                remedies = [] if found_kind in DATES else [Remedy.DATE_FORMAT]
-                raise DataError(f"{self._name}: {mismatch(name, self.kinds[name], found_kind)}", *remedies)
-        return found | known
+        if len(numbers) > _WIDE and set(known.values()) <= {None, ColumnType.NUMBER}:
+            with suppress(pa.ArrowInvalid):  # much faster than to infer as many types
+                self._read(self._first, numbers, self.names, [], is_parallel=False)
+                return numbers
+        strings = {name: pa.string() for name, kind in known.items() if kind is ColumnType.STRING}
+        table, place, _ = self._parsed(self._first, strings)
+        found = {name: self._settled_type(table.column(name), name, known[name], place) for name in self.names}
+        unknown = [name for name in self.names if known[name] is None and found[name] == pa.float64()]
+        keys = [name for name in unknown if _is_inexact(table.column(name))]
+        if keys:  # no float64 holds them
+            strings, _, _ = self._parsed(self._first, dict.fromkeys(keys, pa.string()), keys)
+            found |= {name: pa.string() for name in keys if _match(strings.column(name), r"\s*[-+]?\d+\s*") == 1.0}
+        return found
 
-    def _known_types(self) -> dict[str, Any]:
-        """Return the Arrow types of columns whose types are known in advance; numbers may be written true and false."""
-        known = {name: arrow_type(kind) for name, kind in self.kinds.items() if arrow_type(kind) is not None}
-        if self._holds(known):
-            return known
-        strings = {name: dtype for name, dtype in known.items() if pa.types.is_string(dtype)}
+    def _settled_type(self, column: Any, name: str, known: ColumnType | None, place: Callable[[int], str]) -> Any:
+        """Return the type of a column: fractions may follow integers, a few strings among numbers are errors."""
+        dtype = column.type
+        if pa.types.is_null(dtype):
+            return ARROW_TYPES.get(known or ColumnType.NUMBER, pa.float64())
+        if known in (ColumnType.NUMBER, ColumnType.STRING):  # numbers may be written true and false
+            return dtype if pa.types.is_boolean(dtype) else ARROW_TYPES[known]
+        found = dtype
+        if pa.types.is_string(dtype):
+            check_zones(column, name, place)
+            found = pa.float64() if _match(column, _NUMBER) > 0.5 else dtype
+        elif pa.types.is_binary(dtype):
+            found = pa.string()  # bytes that are not UTF-8: an error that names the line
+        elif pa.types.is_date(dtype) or pa.types.is_timestamp(dtype):
+            found = pa.timestamp("us", getattr(dtype, "tz", None))
+        elif pa.types.is_integer(dtype):
+            found = pa.float64()
+        if known is not None and kind_of(found) is not known:
+            remedies = [] if kind_of(found) in DATES else [Remedy.DATE_FORMAT]
+            raise DataError(f"{self._name}: {mismatch(name, known, kind_of(found))}", *remedies)
+        return found
+
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    def batches(self, columns: Sequence[str], verbatim: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows of these columns; ``verbatim`` columns are strings as they are in the file."""
+        types = {column: self.types[column] for column in columns} | dict.fromkeys(verbatim, pa.string())
+        n_dropped = 0
+        for block in chain([self._first], self._blocks):
+            if not block.is_blank:
+                table, place, dropped = self._parsed(block, types, list(types))
+                n_dropped += dropped
+                yield Batch(table, place)
+        if n_dropped:
+            self.notes.append(f"{n_dropped:,} lines with too few or too many values were dropped")
+
+    def _parsed(
+        self, block: Block, types: dict[str, Any], columns: Sequence[str] = ()
+    ) -> tuple[Any, Callable[[int], str], int]:
+        """Return the table of a block, the places of its rows, and how many of its lines were dropped."""
+        dropped: list[int] = []
+        is_parallel = self._layout.bad_lines != "drop" and len(self.names) <= _WIDE  # a task a column costs time
         try:
-            found = self._read(self._first, strings, only=False).schema
-        except (pa.ArrowInvalid, pa.ArrowKeyError):
-            return known
-        return {name: dtype for name, dtype in known.items() if not pa.types.is_boolean(found.field(name).type)}
+            table = self._read(block, types, columns, dropped, is_parallel)
+        except pa.ArrowInvalid as error:
+            try:  # a single thread knows the row
+                self._read(block, types, columns, [], is_parallel=False)
+            except pa.ArrowInvalid as located:
+                raise self._error(block, str(located)) from error
+            raise
+        return table, partial(self._place, block, tuple(dropped)), len(dropped)
 
-    def _place(self, block: LineBlock) -> Callable[[int], str]:
-        return lambda row: f"{self._name}, line {block.line_of(row):,}"
-
-    def _holds(self, types: dict[str, Any]) -> bool:
-        """Whether the first block has these types; to check is much faster than to infer many columns."""
-        try:
-            self._read(self._first, types)
-        except (pa.ArrowInvalid, pa.ArrowKeyError):
-            return False
-        return True
-
-    def _parsed(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> tuple[Any, LineBlock]:
-        """Return the table of a block, and the block without dropped lines."""
-        try:
-            table = self._read(block, types, only)
-        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-            fitting = self._without_bad_lines(block)
-            if fitting is not block:
-                return self._parsed(fitting, types, only)
-            self._explain(block)
-            raise DataError(f"{self._name}, from line {block.first_line:,} on: {error}.", Remedy.FORMAT) from error
-        if b'"' in block.content and table.num_rows != sum(1 for _ in block.records()):
-            self._explain(block)
-        return table, block
-
-    def _read(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> Any:
+    def _read(
+        self, block: Block, types: dict[str, Any], columns: Sequence[str], dropped: list[int], is_parallel: bool
+    ) -> Any:
+        """Return the table of a block; append the numbers of dropped rows to ``dropped``."""
         layout = self._layout
-        options = arrow_csv.ConvertOptions(
-            strings_can_be_null=True, decimal_point=layout.decimal, null_values=[*MISSING, *layout.na_values]
-        )
-        if layout.date_format is not None:
-            options.timestamp_parsers = [layout.date_format, arrow_csv.ISO8601]
-        options.column_types = types
-        options.include_columns = list(types) if only else []
-        is_wide = len(self.names) > _WIDE  # a task per column and piece costs more than it saves
-        is_whole = is_wide or not only  # types are inferred from the first piece alone
-        size = len(block.content) + 1 if is_whole else 1 << 20
+
+        def drop(row: Any) -> str:
+            dropped.append(row.number - 1)
+            return "skip"
+
+        in_pieces = is_parallel and columns  # types are inferred from the first piece alone
+        formats = [] if layout.date_format is None else [layout.date_format, arrow_csv.ISO8601]
         return arrow_csv.read_csv(
             _in_arrow(block.content),
-            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size, use_threads=not is_wide),
-            parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=b'"' in block.content),
-            convert_options=options,
+            read_options=arrow_csv.ReadOptions(
+                column_names=self.names,
+                block_size=1 << 20 if in_pieces else len(block.content) + 1,
+                use_threads=is_parallel,
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=" " if self._separator == WHITESPACE else self._separator,
+                newlines_in_values=b'"' in block.content,
+                invalid_row_handler=drop if layout.bad_lines == "drop" else None,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                strings_can_be_null=True,
+                decimal_point=layout.decimal,
+                null_values=[*MISSING, *layout.na_values],
+                timestamp_parsers=formats,
+                column_types=types,
+                include_columns=columns,
+            ),
         )
 
-    def _without_bad_lines(self, block: LineBlock) -> LineBlock:
-        """Replace lines with too few or too many values by blank ones, if they may be dropped."""
-        if self._layout.bad_lines != "drop":
-            return block
-        kept = [b"\n"] * (block.n_lines() + 1)
-        bad = 0
-        for number, record in block.records():
-            fits = len(self._cells(number, self._decoded(number, record))) == len(self.names)
-            kept[number - block.first_line] = record + b"\n" if fits else b"\n"
-            for inner in range(number + 1, number + 1 + record.count(b"\n")):
-                kept[inner - block.first_line] = b"" if fits else b"\n"
-            bad += not fits
-        self.dropped_lines += bad
-        return replace(block, content=b"".join(kept)) if bad else block
+    # -- places and errors ---------------------------------------------------------------------------------------
 
-    def _explain(self, block: LineBlock) -> None:
-        """Raise the error of the first invalid line."""
-        for number, line in block.records():
-            place = f"{self._name}, line {number:,}"
-            cells = self._cells(number, self._decoded(number, line))
-            if len(cells) != len(self.names):
-                count = "1 value" if len(cells) == 1 else f"{len(cells)} values"
-                message = f"{place} has {count}, expected {len(self.names)}."
-                raise DataError(message, Remedy.DROP_LINES, *([Remedy.SKIP_LINES] if number <= 50 else []))
-            for column, cell in zip(self.names, cells, strict=True):
-                if not self._fits(column, cell):
-                    remedies = [Remedy.NA_VALUE, Remedy.EXCLUDE] + [Remedy.MORE_ROWS] * self._layout.is_live
-                    message = f"{place}, column {column!r}: {cell!r} is not {SINGULAR[self.kinds[column]]}."
-                    raise DataError(message, *remedies, about=(column, cell))
+    def _place(self, block: Block, dropped: Sequence[int], row: int) -> str:
+        for skipped in dropped:
+            row += skipped <= row
+        return f"{self._name}, line {block.line_of(row):,}"
 
-    def _fits(self, column: str, cell: str) -> bool:
-        kind = self.kinds.get(column, ColumnType.STRING)
-        if cell.strip() in MISSING or cell in self._layout.na_values or kind in (ColumnType.STRING, ColumnType.OTHER):
-            return True
-        if kind is ColumnType.NUMBER:
-            return is_number(cell.replace(self._layout.decimal, "."))
-        return column not in self._types or is_of_type(cell, self._types[column], self._layout.date_format)
-
-    def _decoded(self, number: int, line: bytes) -> str:
+    def _error(self, block: Block, message: str) -> DataError:
+        """Return the error of a block that Arrow refuses; its message names the row, counted from 1, and the column."""
+        row = re.search(r"Row #(\d+)", message)
+        if row is None:
+            return DataError(f"{self._name}, from line {block.first_line:,} on: {message}.", Remedy.FORMAT)
+        line, record = next(islice(block.records(), int(row[1]) - 1, None))
         try:
-            return line.decode()
+            record.decode()
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{self._name}, line {number:,}: byte {line[error.start]:#04x} at position {error.start + 1} "
-                "is not valid UTF-8.",
-                Remedy.ENCODING,
-            ) from error
+            return self._encoding_error(line, record, error)
+        place = f"{self._name}, line {line:,}"
+        if found := re.search(r"Expected (\d+) columns, got (\d+)", message):
+            count = "1 value" if found[2] == "1" else f"{found[2]} values"
+            remedies = [Remedy.DROP_LINES] + [Remedy.SKIP_LINES] * (line <= 50)
+            return DataError(f"{place} has {count}, expected {found[1]}.", *remedies)
+        if found := re.search(r"In CSV column #(\d+):", message):
+            column, cell = self.names[int(found[1])], self._cells(line, record)[int(found[1])]
+            expected = SINGULAR[kind_of(self.types[column])]
+            remedies = [Remedy.NA_VALUE, Remedy.EXCLUDE] + [Remedy.MORE_ROWS] * self.is_live
+            return DataError(
+                f"{place}, column {column!r}: {cell!r} is not {expected}.", *remedies, about=(column, cell)
+            )
+        return DataError(f"{place}: {message}.", Remedy.FORMAT)
 
-    def _cells(self, number: int, text: str) -> list[str]:
-        try:
-            lines = text.splitlines(keepends=True) if "\n" in text else [text]
-            (cells,) = csv.reader(lines, delimiter=self._delimiter, strict=True)
-        except (csv.Error, ValueError) as error:
-            raise DataError(f"{self._name}, line {number:,}: a quoted value is not terminated.") from error
-        return cells
+    def _encoding_error(self, line: int, record: bytes, error: UnicodeDecodeError) -> DataError:
+        byte = f"byte {record[error.start]:#04x} at position {error.start + 1}"
+        return DataError(f"{self._name}, line {line:,}: {byte} is not valid UTF-8.", Remedy.ENCODING)
+
+
+def _quoting(separator: str) -> bytes:
+    """Return the bytes after which a quote opens a value."""
+    return b" \t" if separator == WHITESPACE else separator.encode()
+
+
+def _spaced(block: Block) -> Block:
+    """Replace any whitespace between values by one blank."""
+    content = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block.content)
+    return replace(block, content=re.sub(rb"[ \t]+", b" ", content))
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a value of the first line is one of a row of numbers."""
+    return re.fullmatch(_NUMBER, cell) is not None or cell.strip() in _NO_NAMES
+
+
+def _match(strings: Any, pattern: str) -> float:
+    """Return the share of strings that match a pattern, among those that are not missing."""
+    matching = pc.sum(pc.match_substring_regex(strings, f"^({pattern})$")).as_py() or 0
+    return float(matching / max(1, len(strings) - strings.null_count))
+
+
+def _is_inexact(column: Any) -> bool:
+    """Whether numbers are too large for each integer to be a float64."""
+    if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
+        return False
+    bounds = pc.min_max(column).as_py().values()
+    return any(value is not None and abs(value) > _EXACT for value in bounds)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return unique names.
+
+    >>> _distinct(["a", "b", "a", "a"])
+    ['a', 'b', 'a (2)', 'a (3)']
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name} ({count})" for count in range(2, len(names) + 2))
+        found[next(free for free in chain([name], numbered) if free not in found)] = None
+    return list(found)
 
 
 def _in_arrow(content: bytes) -> Any:

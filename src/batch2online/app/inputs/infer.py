@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import UNITS, Batch, DataError, Remedy
-from batch2online.app.inputs.preparation import PART_UNITS, Preparation, encoded
+from batch2online.app.inputs.batch import Batch, DataError, Remedy
+from batch2online.app.inputs.preparation import PART_UNITS, UNITS, Preparation, encoded
 from batch2online.frames import preparation
 from batch2online.frames.columns import ColumnType
 from batch2online.frames.preparation import MAX_CATEGORIES, InferenceOptions, Table

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from batch2online.app.inputs.byte_stream import SECONDS
 from batch2online.frames.columns import ColumnType
 
 WHITESPACE = "whitespace"
@@ -66,8 +65,6 @@ class Layout(FileFormat):
         Rows of a live input to wait for before the types of columns are inferred.
     seconds : float
         Maximum time to buffer rows of a live input.
-    is_live : bool
-        Whether the input is a pipe or a growing file.
     follow : bool
         Whether to wait for further rows at the end of a file.
     stopped : callable
@@ -76,7 +73,6 @@ class Layout(FileFormat):
 
     kinds: Mapping[str, ColumnType] = field(default_factory=dict)
     min_rows: int = 1
-    seconds: float = SECONDS
-    is_live: bool = False
+    seconds: float = 0.5
     follow: bool = False
     stopped: Callable[[], bool] = lambda: False

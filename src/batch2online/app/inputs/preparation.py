@@ -8,15 +8,19 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from batch2online._types import BoolArray, FloatArray
-from batch2online.app.inputs.batch import Batch, DataError, Remedy
+from batch2online.app.inputs.batch import DATES, Batch, DataError, Remedy, kind_of
 from batch2online.frames.arrow import of_array
 from batch2online.frames.columns import MISSING as NO_VALUE
 from batch2online.frames.columns import ColumnType
 from batch2online.frames.preparation import ColumnPreparation, Table, all_valid
 from batch2online.schema import conforms
 from batch2online.validation import LARGEST
+
+UNITS = {ColumnType.TIME: "days since 1970", ColumnType.ZONED: "days since 1970, UTC", ColumnType.DURATION: "hours"}
+"""Units of dates and times as numbers."""
 
 PART_UNITS = {"hour": "hours", "weekday": "1 is Monday", "month": "1 is January"}
 
@@ -33,13 +37,32 @@ def encoded(table: Any, columns: Sequence[str]) -> tuple[Table, dict[float, str]
     arrays: Table = {}
     strings: dict[float, str] = {}
     for name in columns:
-        if pa.types.is_string(by_name[name].type):
-            made = of_array(by_name[name])
+        column = plain(by_name[name])
+        if pa.types.is_string(column.type):
+            made = of_array(column)
             arrays[name] = np.where(made.codes == NO_VALUE, np.nan, made.codes)
             strings |= made.strings
         else:
-            arrays[name] = _array(by_name[name])
+            arrays[name] = _array(column)
     return arrays, strings
+
+
+def plain(column: Any) -> Any:
+    """Return a column as float64 or string, if a model can use its type."""
+    kind = kind_of(column.type)
+    if kind in DATES:
+        microseconds = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
+        return pc.divide(microseconds.cast(pa.float64(), safe=False), 86_400e6)
+    if kind is ColumnType.DURATION:
+        microsecond = pa.duration("us") if pa.types.is_duration(column.type) else pa.time64("us")
+        ticks = column.cast(microsecond, safe=False).cast(pa.int64())
+        return pc.divide(ticks.cast(pa.float64(), safe=False), 3_600e6)
+    wanted = {ColumnType.NUMBER: pa.float64(), ColumnType.STRING: pa.string()}.get(kind, column.type)
+    if column.type == wanted:
+        return column
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    return column.cast(wanted, safe=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +194,7 @@ class Preparation(ColumnPreparation):
 
 def _labels(batch: Batch, column: str) -> tuple[Any, BoolArray]:
     """Return the class labels of a batch, and a mask of missing ones."""
-    given = batch.table.column(column)
+    given = plain(batch.table.column(column))
     values = np.asarray(given.to_numpy())
     if values.dtype.kind == "O":
         missing = np.asarray(given.is_null().to_numpy(), dtype=np.bool_)
@@ -188,6 +211,7 @@ def _labels(batch: Batch, column: str) -> tuple[Any, BoolArray]:
 
 
 def _array(column: Any) -> FloatArray:
+    column = plain(column)
     if column.num_chunks and not column.null_count and pa.types.is_floating(column.type):
         parts = [np.from_dlpack(chunk) for chunk in column.chunks]  # twice as fast, and imports no pandas
         return np.asarray(parts[0] if len(parts) == 1 else np.concatenate(parts), dtype=np.float64)

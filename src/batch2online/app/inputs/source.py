@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import lzma
 import os
@@ -13,51 +11,74 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from glob import escape, glob, has_magic
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import Batch, DataError, Remedy, kind_of, mismatch, plain
-from batch2online.app.inputs.byte_stream import ByteStream, blocks, read_errors
-from batch2online.app.inputs.columnar import ArrowFile, ArrowStream, Parquet
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, explained, kind_of, mismatch
+from batch2online.app.inputs.columnar import of_arrow_file, of_arrow_stream, of_parquet, of_table
 from batch2online.app.inputs.database import is_database, open_query
 from batch2online.app.inputs.delimited import Delimited
 from batch2online.app.inputs.json_lines import JsonLines
 from batch2online.app.inputs.layout import Layout
 from batch2online.frames.columns import ColumnType
 
-_COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ": lzma.LZMAFile}
-_COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
+_PACKED_SUFFIX = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _ZIP, _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PK\x03\x04", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _SUFFIXES = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
              "parquet": "parquet", "pq": "parquet", "arrow": "arrow", "arrows": "arrow", "feather": "arrow",
              "ipc": "arrow"}  # fmt: skip
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Reader(Protocol):
     """A table of one format, to read once."""
 
-    names: list[str]
-    kinds: dict[str, ColumnType]
+    types: dict[str, Any]
     notes: list[str]
+    is_live: bool
 
-    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
+    def batches(self, columns: Sequence[str], verbatim: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows of these columns; ``verbatim`` columns of text are strings."""
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A file with the reader of its format; ``size`` is None if it is unknown, as of pipes."""
+
+    name: str
+    reader: Reader
+    raw: Any = None
+    size: int | None = None
+
+    def progress(self, n_read: int) -> float | None:
+        """Return the fraction read so far, of which ``n_read`` are the rows."""
+        n_rows = getattr(self.reader, "n_rows", None)
+        if n_rows is not None:
+            return float(n_read / max(1, n_rows))
+        if not self.size:
+            return None
+        return 1.0 if self.raw.closed else float(self.raw.tell() / self.size)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.raw is not None:
+            self.raw.close()
 
 
 class Source:
-    """A table to read once.
+    """A table in one file or several, to read once.
 
     Attributes
     ----------
     name : str
         Name of the input in errors.
-    names, kinds : list of str, dict
-        Names and types of the columns.
+    types, kinds : dict
+        Arrow types of the columns, and their types as features.
     notes : list of str
         Notes on how it is read, which grow while it is read.
     is_live : bool
@@ -67,176 +88,101 @@ class Source:
     """
 
     def __init__(
-        self, reader: Reader, name: str, *, raw: Any = None, size: int | None = None, is_live: bool = False
+        self,
+        first: OpenFile,
+        paths: Sequence[str] = (),
+        layout: Layout | None = None,
+        folders: Mapping[str, Any] | None = None,
     ) -> None:
-        self._reader, self._raw, self.name, self.is_live = reader, raw, name, is_live
-        self.names, self.kinds = reader.names, reader.kinds
-        self.size = size
-        self.n_read = 0
+        self._file, self._paths, self._layout = first, paths or [""], layout or Layout()
+        self.name = first.name + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
+        self._folders = {name: values for name, values in (folders or {}).items() if name not in first.reader.types}
+        self.types = first.reader.types | {name: values.type for name, values in self._folders.items()}
+        self.kinds = {name: kind_of(dtype) for name, dtype in self.types.items()}
+        self.is_live, self.n_read = first.reader.is_live, 0
+        self._earlier_notes: list[str] = []
+        self._index, self._start = 0, 0
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.types)
 
     @property
     def notes(self) -> list[str]:
-        lines = getattr(self._reader, "dropped_lines", 0)
-        dropped = [f"{lines:,} lines with too few or too many values were dropped"] if lines else []
-        return [*self._reader.notes, *dropped]
+        return list(dict.fromkeys([*self._earlier_notes, *self._file.reader.notes]))
 
     def progress(self) -> float | None:
         """Return the fraction read so far; None if the size is unknown."""
-        n_rows = getattr(self._reader, "n_rows", None)
-        if n_rows is not None:
-            return float(self.n_read / max(1, n_rows))
-        if not self.size or self._raw.closed:
-            return 1.0 if self.size else None
-        return float(self._raw.tell() / self.size)
+        fraction = self._file.progress(self.n_read - self._start)
+        return None if fraction is None else (self._index + fraction) / len(self._paths)
 
     def close(self) -> None:
-        """Close the file."""
-        if self._raw is not None:
-            self._raw.close()
+        """Close the current file."""
+        self._file.close()
 
-    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
-        for batch in self._reader.batches(columns, untouched):
-            self.n_read += len(batch)
-            yield batch
+    def batches(self, columns: Sequence[str], verbatim: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows of these columns; ``verbatim`` columns of text are strings as they are in the file."""
+        own, others = ([name for name in some if name not in self._folders] for some in (columns, verbatim))
+        known = replace(self._layout, kinds={column: self.kinds[column] for column in own})
+        for index, path in enumerate(self._paths):
+            if index:
+                self._index = index
+                self._earlier_notes, self._start = self.notes, self.n_read
+                self._file = _open(path, known)
+                self._check_columns([*own, *others])
+            try:
+                for batch in self._file.reader.batches(own, others):
+                    self.n_read += len(batch)
+                    yield self._with_folders(batch, [*columns, *verbatim])
+            finally:
+                self.close()
+
+    def _with_folders(self, batch: Batch, wanted: Sequence[str]) -> Batch:
+        """Return a batch with the columns of the folders of the current file."""
+        if not self._folders:
+            return batch
+        table = batch.table
+        for name in (name for name in wanted if name in self._folders):
+            table = table.append_column(name, pa.repeat(self._folders[name][self._index], len(batch)))
+        return replace(batch, table=table.select(wanted))
+
+    def _check_columns(self, wanted: Sequence[str]) -> None:
+        """Raise an error if the current file lacks a column, or has another type of it."""
+        name, types = self._file.name, self._file.reader.types
+        for column in wanted:
+            if column not in types:
+                message = f"{name} has no column {column!r}, which {name_of(self._paths[0])} has."
+                raise DataError(message, Remedy.EXCLUDE, about=(column, ""))
+            kind = kind_of(types[column])
+            if kind is not self.kinds[column]:
+                message = f"{name}: {mismatch(column, self.kinds[column], kind)}"
+                raise DataError(message, Remedy.EXCLUDE, about=(column, ""))
 
 
 def open_source(path: str, layout: Layout | None = None) -> Source:
-    """Open a file, or standard input if the path is ``-``.
+    """Open a file of any format, optionally compressed, a URL that fsspec supports, or standard input, ``-``."""
+    return open_sources([path], layout or Layout())
 
-    Parameters
-    ----------
-    path : str
-        A file of any of the formats, optionally compressed, a URL that fsspec supports, or ``-``.
-    layout : Layout, optional
-        Format of the file.
+
+def open_sources(paths: Sequence[str], layout: Layout) -> Source:
+    """Open one file, or several as one; names of folders such as ``month=7`` are columns.
+
+    Without a file, a query names the files and databases that DuckDB reads.
     """
-    raw = _opened(path)
-    try:
-        return _recognised(path, raw, layout or Layout())
-    except BaseException:
-        raw.close()
-        raise
+    if not paths:
+        return Source(OpenFile("the query", open_query(None, "the query", b"", layout.query)))
+    folders = folder_columns(paths, layout.kinds)
+    if len(paths) > 1:
+        if layout.follow:
+            raise DataError("Only one file can be followed.")
+        if "-" in paths:
+            raise DataError("Standard input cannot be one of several files.")
+    return Source(_open(paths[0], layout), paths, layout, folders)
 
 
-def _recognised(path: str, raw: Any, layout: Layout) -> Source:
-    name = name_of(path)
-    start = _peek(raw, name)
-    if is_database(start) or layout.query is not None:
-        raw.close()
-        if not is_database(start) or path == "-" or "://" in path:
-            raise DataError(f"{name} is not a SQLite or DuckDB file: remove --query.")
-        return Source(open_query(path, name, start, layout.query), name)
-    file = _uncompressed(raw, name, start, path)
-    is_compressed = file is not raw
-    start = _peek(file, name) if is_compressed else start
-    kind = layout.format or _format_of(start, path)
-    if layout.follow and (is_compressed or path == "-" or kind in ("parquet", "arrow")):
-        raise DataError(f"{name} cannot be followed: --follow needs an uncompressed text file.")
-    if kind == "arrow" and start.startswith(_ARROW_STREAM):
-        size = _size(raw)
-        return Source(ArrowStream(file, name), name, raw=raw, size=size, is_live=size is None)
-    if kind in ("parquet", "arrow"):
-        if path == "-" or is_compressed:
-            how = "from standard input" if path == "-" else "compressed"
-            raise DataError(f"{name}: {kind.capitalize()} cannot be read {how}.", Remedy.FORMAT)
-        if "://" not in path:
-            file.close()
-        place = file if "://" in path else path
-        return Source(Parquet(place, name) if kind == "parquet" else ArrowFile(place, name), name)
-    return _text(kind, file, raw, name, layout)
-
-
-def name_of(path: str) -> str:
-    """Return the name of a file in errors."""
-    return "standard input" if path == "-" else path.rsplit("/", 1)[-1] if "://" in path else Path(path).name
-
-
-def _text(kind: str, file: Any, raw: Any, name: str, layout: Layout) -> Source:
-    size = None if layout.follow else _size(raw)
-    stream = ByteStream(file, name, layout.seconds, layout.follow, layout.stopped, raw)
-    layout = replace(layout, is_live=stream.is_live, min_rows=layout.min_rows if stream.is_live else 1)
-    if kind == "jsonl":
-        reader: Reader = JsonLines(blocks(stream, encoding=layout.encoding), name, layout)
-    else:
-        layout = replace(layout, sep="\t") if kind == "tsv" and layout.sep is None else layout
-        reader = Delimited(blocks(stream, encoding=layout.encoding, quoted=True), name, layout)
-    return Source(reader, name, raw=raw, size=size, is_live=stream.is_live)
-
-
-def _opened(path: str) -> IO[bytes]:
-    if path == "-":
-        return sys.stdin.buffer
-    if "://" in path:
-        return _remote(path)
-    try:
-        return open(path, "rb")
-    except IsADirectoryError:
-        raise DataError(f"{path} is a folder: give its files, such as '{path.rstrip('/')}/*.csv'.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _remote(path: str) -> IO[bytes]:
-    try:
-        import fsspec
-    except ImportError as error:
-        raise DataError(f"{path} needs the package fsspec: pip install 'batch2online[remote]'.") from error
-    try:
-        return cast("IO[bytes]", io.BufferedReader(fsspec.open(path, "rb").open()))
-    except Exception as error:  # each file system has its own errors
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path} cannot be read: {reason.removesuffix('.')}.") from error
-
-
-def _uncompressed(raw: Any, name: str, start: bytes, path: str) -> Any:
-    opener = next((opener for magic, opener in _COMPRESSED.items() if start.startswith(magic)), None)
-    if opener is gzip.GzipFile:
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw))
-    if opener is not None:
-        return io.BufferedReader(opener(raw))
-    return _unzipped(raw, name) if start.startswith(_ZIP) and path != "-" else raw
-
-
-def _unzipped(raw: Any, name: str) -> Any:
-    """Return the only file of a zip archive; a workbook is a zip archive too."""
-    try:
-        archive = zipfile.ZipFile(raw)
-        members = [member for member in archive.namelist() if not member.endswith("/")]
-        if any(member.startswith("xl/") for member in members):
-            raise DataError(f"{name} is an Excel workbook: save the sheet as CSV.")
-        if len(members) != 1:
-            raise DataError(f"{name} is an archive of {len(members)} files: extract it and give one of them.")
-        return io.BufferedReader(archive.open(members[0]))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
-        raise DataError(f"{name} is a damaged archive: {str(error).removesuffix('.')}.") from error
-
-
-def _peek(file: Any, name: str) -> bytes:
-    """Return the first bytes without consuming them."""
-    with read_errors(file, name):
-        return cast("io.BufferedReader", file).peek(16)[:4096]
-
-
-def _size(raw: Any) -> int | None:
-    """Return the size of a plain file."""
-    try:
-        status = os.fstat(raw.fileno())
-    except (OSError, AttributeError, io.UnsupportedOperation):
-        return getattr(getattr(raw, "raw", None), "size", None)
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _format_of(start: bytes, path: str) -> str:
-    if start.startswith(_PARQUET):
-        return "parquet"
-    if start.startswith((_ARROW_FILE, _ARROW_STREAM)):
-        return "arrow"
-    plain = next((path.removesuffix(suffix) for suffix in _COMPRESSED_SUFFIXES if path.endswith(suffix)), path)
-    by_name = _SUFFIXES.get(Path(plain).suffix.lower().removeprefix("."))
-    if by_name:
-        return by_name
-    return "jsonl" if start.lstrip().startswith(b"{") else "csv"
+def source_of(table: Any, name: str) -> Source:
+    """Return an Arrow table in memory as a source."""
+    return Source(OpenFile(name, of_table(table, name)))
 
 
 def paths_of(given: Sequence[str]) -> list[str]:
@@ -254,6 +200,11 @@ def paths_of(given: Sequence[str]) -> list[str]:
             raise DataError(f"{path} is an empty folder." if is_folder else f"There is no file {path}.")
         found += matching
     return found
+
+
+def name_of(path: str) -> str:
+    """Return the name of a file in errors."""
+    return "standard input" if path == "-" else path.rsplit("/", 1)[-1] if "://" in path else Path(path).name
 
 
 def folder_columns(paths: Sequence[str], known: Mapping[str, ColumnType]) -> dict[str, Any]:
@@ -277,83 +228,114 @@ def _typed(strings: Any) -> Any:
     return strings
 
 
-def open_sources(paths: Sequence[str], layout: Layout) -> Input:
-    """Open one file, or several as one; names of folders such as ``month=7`` are columns."""
-    columns = folder_columns(paths, layout.kinds)
-    if len(paths) == 1 and not columns:
-        return open_source(paths[0], layout)
-    if layout.follow:
-        raise DataError("Only one file can be followed.")
-    if "-" in paths:
-        raise DataError("Standard input cannot be one of several files.")
-    return Concatenated(paths, layout, columns)
+# -- recognise a file --------------------------------------------------------------------------------------------
 
 
-class Concatenated:
-    """Files with the same columns, read one after the other; attributes are those of :class:`Source`."""
-
-    is_live = False
-
-    def __init__(self, paths: Sequence[str], layout: Layout, folder_columns: Mapping[str, Any]) -> None:
-        self._paths, self._layout = list(paths), layout
-        self.name = name_of(paths[0]) + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
-        self._current = open_source(paths[0], layout)
-        self._folders = {name: one for name, one in folder_columns.items() if name not in self._current.names}
-        self.names = [*self._current.names, *self._folders]
-        self.kinds = self._current.kinds | {name: kind_of(one.type) for name, one in self._folders.items()}
-        self._notes: list[str] = []
-        self.n_read = 0
-        sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
-        self._starts = [sum(sizes[:index]) for index in range(len(sizes))]
-        self._sizes, self._total, self._index = sizes, sum(sizes), 0
-
-    @property
-    def notes(self) -> list[str]:
-        own = self._current.notes
-        return [*self._notes, *(note for note in own if note not in self._notes)]
-
-    def close(self) -> None:
-        """Close the current file."""
-        self._current.close()
-
-    def progress(self) -> float | None:
-        """Return the fraction of all files read so far."""
-        fraction = self._current.progress()
-        if fraction is None or not self._total:
-            return None
-        return (self._starts[self._index] + fraction * self._sizes[self._index]) / self._total
-
-    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
-        own, others = ([name for name in some if name not in self._folders] for some in (columns, untouched))
-        known = replace(self._layout, kinds={column: self.kinds[column] for column in own})
-        for index, path in enumerate(self._paths):
-            if index:
-                self._notes, self._index = self.notes, index
-                self._current = open_source(path, known)
-                self._check_columns([*own, *others])
-            for batch in self._current.batches(own, others):
-                self.n_read += len(batch)
-                yield self._with_folders(batch, columns, untouched)
-
-    def _with_folders(self, batch: Batch, columns: Sequence[str], untouched: Sequence[str]) -> Batch:
-        """Return a batch with the columns of the folders of the current file."""
-        table = batch.table
-        for name in (name for name in (*columns, *untouched) if name in self._folders):
-            values = pa.repeat(self._folders[name][self._index], len(batch))
-            table = table.append_column(name, plain(values) if name in columns else values)
-        return replace(batch, table=table.select([*columns, *untouched])) if self._folders else batch
-
-    def _check_columns(self, wanted: Sequence[str]) -> None:
-        there = set(self._current.names)
-        for column in wanted:
-            if column not in there:
-                message = f"{self._current.name} has no column {column!r}, which {name_of(self._paths[0])} has."
-                raise DataError(message, Remedy.EXCLUDE, about=(column, ""))
-            if self._current.kinds[column] is not self.kinds[column]:
-                message = f"{self._current.name}: {mismatch(column, self.kinds[column], self._current.kinds[column])}"
-                raise DataError(message, Remedy.EXCLUDE, about=(column, ""))
+def _open(path: str, layout: Layout) -> OpenFile:
+    raw = _raw(path)
+    try:
+        return _recognised(path, raw, layout)
+    except BaseException:
+        raw.close()
+        raise
 
 
-Input = Source | Concatenated
-"""One file, or several as one."""
+def _raw(path: str) -> Any:
+    if path == "-":
+        return sys.stdin.buffer
+    if "://" in path:
+        return _remote(path)
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder: give its files, such as '{path.rstrip('/')}/*.csv'.")
+    with explained(f"{path} cannot be read"):
+        return open(path, "rb")
+
+
+def _remote(path: str) -> Any:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise DataError(f"{path} needs the package fsspec: pip install 'batch2online[remote]'.") from error
+    with explained(f"{path} cannot be read", errors=(Exception,)):  # each file system has its own errors
+        return io.BufferedReader(fsspec.open(path, "rb").open())
+
+
+def _recognised(path: str, raw: Any, layout: Layout) -> OpenFile:
+    """Return the reader of a file, by its first bytes, then by its name."""
+    name, is_local = name_of(path), path != "-" and "://" not in path
+    start = _peek(raw, name)
+    if is_database(start) or layout.query is not None:
+        raw.close()
+        if not is_database(start) or not is_local:
+            raise DataError(f"{name} is not a SQLite or DuckDB file: remove --query.")
+        return OpenFile(name, open_query(path, name, start, layout.query))
+    file = _unpacked(raw, name, start, path)
+    is_packed = file is not raw
+    start = _peek(file, name) if is_packed else start
+    kind = layout.format or _format_of(start, path)
+    if layout.follow and (is_packed or path == "-" or kind in ("parquet", "arrow")):
+        raise DataError(f"{name} cannot be followed: --follow needs an uncompressed text file.")
+    size = None if layout.follow else _size(raw)
+    if kind == "arrow" and start.startswith(_ARROW_STREAM):
+        return OpenFile(name, of_arrow_stream(file, name, is_live=size is None), raw, size)
+    if kind in ("parquet", "arrow"):
+        if path == "-" or is_packed:
+            how = "from standard input" if path == "-" else "compressed"
+            raise DataError(f"{name}: {kind.capitalize()} cannot be read {how}.", Remedy.FORMAT)
+        if is_local:
+            raw.close()  # Arrow's own threads read the file
+        opener = of_parquet if kind == "parquet" else of_arrow_file
+        return OpenFile(name, opener(path if is_local else file, name), None if is_local else raw)
+    if kind == "tsv" and layout.sep is None:
+        layout = replace(layout, sep="\t")
+    return OpenFile(name, (JsonLines if kind == "jsonl" else Delimited)(file, name, layout), raw, size)
+
+
+def _peek(file: Any, name: str) -> bytes:
+    """Return the first bytes without consuming them."""
+    with explained(f"{name} cannot be read"):
+        return bytes(file.peek(16)[:4096])
+
+
+def _size(raw: Any) -> int | None:
+    """Return the size of a plain file."""
+    try:
+        status = os.fstat(raw.fileno())
+    except (OSError, AttributeError, io.UnsupportedOperation):
+        return getattr(getattr(raw, "raw", None), "size", None)
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _unpacked(raw: Any, name: str, start: bytes, path: str) -> Any:
+    """Return the file that a compressed one contains, or the file itself."""
+    if start.startswith(_ZIP) and path != "-":
+        return _unzipped(raw, name)
+    packing = next((packing for magic, packing in _PACKED.items() if start.startswith(magic)), None)
+    if packing is None:
+        return raw
+    return io.BufferedReader(lzma.LZMAFile(raw) if packing == "xz" else pa.CompressedInputStream(raw, packing))
+
+
+def _unzipped(raw: Any, name: str) -> Any:
+    """Return the only file of a zip archive; a workbook is a zip archive too."""
+    with explained(
+        f"{name} is a damaged archive", errors=(zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError)
+    ):
+        archive = zipfile.ZipFile(raw)
+        members = [member for member in archive.namelist() if not member.endswith("/")]
+        if any(member.startswith("xl/") for member in members):
+            raise DataError(f"{name} is an Excel workbook: save the sheet as CSV.")
+        if len(members) != 1:
+            raise DataError(f"{name} is an archive of {len(members)} files: extract it and give one of them.")
+        return io.BufferedReader(archive.open(members[0]))
+
+
+def _format_of(start: bytes, path: str) -> str:
+    if start.startswith(_PARQUET):
+        return "parquet"
+    if start.startswith((_ARROW_FILE, _ARROW_STREAM)):
+        return "arrow"
+    by_name = _SUFFIXES.get(Path(_PACKED_SUFFIX.sub("", path)).suffix.lower().removeprefix("."))
+    if by_name:
+        return by_name
+    return "jsonl" if start.lstrip().startswith(b"{") else "csv"

@@ -19,7 +19,7 @@ import pyarrow.parquet as parquet
 from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, predictions, preparation_for
-from batch2online.app.inputs import DataError, Input, Layout, open_sources, paths_of
+from batch2online.app.inputs import DataError, Layout, Source, open_sources, paths_of
 from batch2online.app.report.formatting import visible
 
 Write = Callable[[Any], None]
@@ -46,7 +46,7 @@ class OutputOptions:
     probabilities: bool = False
     keep_formulas: bool = False
 
-    def columns(self, source: Input) -> list[str]:
+    def columns(self, source: Source) -> list[str]:
         """Return the names of the columns to copy."""
         if self.column is not None and self.column not in source.names:
             raise DataError(f"{source.name} has no column {self.column!r}; --id names one of its columns.")
@@ -65,7 +65,7 @@ def predict(
         _predict(stored, source, out, options)
 
 
-def _predict(stored: StoredModel, source: Input, out: Path | None, options: OutputOptions) -> None:
+def _predict(stored: StoredModel, source: Source, out: Path | None, options: OutputOptions) -> None:
     preparation = preparation_for(stored, source)
     kept = options.columns(source)
     inputs = set(preparation.columns)

@@ -52,7 +52,7 @@ class RunOptions:
 def run(paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions) -> dict[str, Any]:
     """Stream an input through an online model; print and write the result."""
     _check_options(options, task)
-    name = name_of(paths[0]) if paths else str(dataset)
+    name = name_of(paths[0]) if paths else dataset or "the query"
     with ExitStack() as stack:
         line = stack.enter_context(progress_line(name, options.quiet or options.json))
         stop = stack.enter_context(interruptible(options.follow))
@@ -87,7 +87,7 @@ def _opened(
     stack: ExitStack, paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions, stop: Stop
 ) -> tuple[MemoryModel | FileModel, PreparedStream]:
     """Return the model and the input; an existing state determines how the input is prepared."""
-    settings = {"source": name_of(paths[0]) if paths else str(dataset), **task.settings.as_dict()}
+    settings = {"source": name_of(paths[0]) if paths else dataset or "the query", **task.settings.as_dict()}
     live = {"follow": options.follow, "seconds": options.flush, "stopped": stop}
     if options.state is None:
         return MemoryModel(task.estimator()), open_input(paths, dataset, task, live)

@@ -7,7 +7,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,11 +16,10 @@ import pyarrow as pa
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks.task import Task
-from batch2online.app.inputs import Batch, DataError, Input, Remedy, open_sources, paths_of
-from batch2online.app.inputs.batch import kind_of, mismatch, row_place
+from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of, source_of
+from batch2online.app.inputs.batch import mismatch
 from batch2online.app.inputs.infer import PreparationOptions, ignored_columns, prepare
 from batch2online.app.inputs.preparation import Preparation
-from batch2online.app.inputs.source import Source
 from batch2online.frames.columns import ColumnType
 from batch2online.frames.preparation import LOOKAHEAD
 
@@ -112,7 +110,7 @@ class PreparedStream:
 
     name: str
     preparation: Preparation
-    source: Input
+    source: Source
     batches: Iterator[Batch]
     shuffle_seed: int | None
     notes: list[str] = field(default_factory=list)
@@ -204,7 +202,7 @@ class DatasetInfo:
 
 
 def open_stream(
-    source: Input,
+    source: Source,
     name: str,
     task: Task,
     known: Preparation | None = None,
@@ -250,7 +248,7 @@ def open_stream(
     return PreparedStream(name, preparation, source, rows, seed, notes, invalid_targets=task.invalid_targets)
 
 
-def _needs_lookahead(source: Input, inputs: list[str], settings: Settings) -> bool:
+def _needs_lookahead(source: Source, inputs: list[str], settings: Settings) -> bool:
     """Whether the preparation depends on the first rows; a live input waits for them only with ``--lookahead``."""
     if source.is_live:
         return settings.lookahead is not None
@@ -259,7 +257,7 @@ def _needs_lookahead(source: Input, inputs: list[str], settings: Settings) -> bo
     return has_strings or settings.standardize or settings.missing == "mean"
 
 
-def _notes_on(preparation: Preparation, source: Input, settings: Settings) -> Iterator[str]:
+def _notes_on(preparation: Preparation, source: Source, settings: Settings) -> Iterator[str]:
     """Yield notes on what was inferred from few rows, and on columns with many categories."""
     rows = preparation.known_rows
     is_inferred = preparation.categories or preparation.standardised or preparation.missing == "mean"
@@ -282,21 +280,6 @@ def _first_rows(batches: Iterator[Batch], n: int) -> list[Batch]:
     return [batch for batch in first if len(batch)]
 
 
-class TableReader:
-    """Reader of columns in memory."""
-
-    def __init__(self, columns: dict[str, Any], name: str) -> None:
-        self._name, self._table, self.notes = name, pa.table(columns), list[str]()
-        self.names, self.n_rows = list(columns), self._table.num_rows
-        self.kinds = {field.name: kind_of(field.type) for field in self._table.schema}
-
-    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows of these columns."""
-        table = self._table.select([*columns, *untouched])
-        for start in range(0, table.num_rows, ROWS):
-            yield Batch(table.slice(start, ROWS), partial(row_place, self._name, start))
-
-
 def open_input(
     paths: Sequence[str],
     dataset: str | None,
@@ -308,14 +291,19 @@ def open_input(
 
     ``live`` are parameters of :class:`Layout` on live inputs; ``known`` is the preparation, else it is inferred.
     """
-    if bool(paths) == (dataset is not None):
+    has_query = task.settings.query is not None  # which may read files itself
+    if (paths and dataset is not None) or not (paths or dataset is not None or has_query):
         raise DataError("Give one input: FILE (- for standard input) or --dataset NAME.")
     if dataset is not None:
         table = task.dataset(dataset)
         columns = table.complete(task.used_columns(table))
         moments = {} if task.has_targets or table.scale == 1.0 else table.moments(columns)
         info = DatasetInfo(dict(table.units), moments, is_complete=True)
-        return open_stream(Source(TableReader(columns, dataset), dataset), dataset, task, known, info)
+        return open_stream(source_of(pa.table(columns), dataset), dataset, task, known, info)
     layout = task.settings.layout(**(live or {}), kinds={} if known is None else known.column_kinds)
     opened = open_sources(paths_of(paths), layout)
-    return open_stream(opened, opened.name, task, known)
+    try:
+        return open_stream(opened, opened.name, task, known)
+    except BaseException:
+        opened.close()
+        raise
