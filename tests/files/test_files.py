@@ -78,6 +78,16 @@ def test_the_same_table_gives_the_same_rows_in_every_format(tmp_path, capsys):
     assert set(sums.values()) == {sums["iris.csv"]}, sums
 
 
+def test_a_query_alone_reads_the_files_it_names(tmp_path, capsys):
+    pytest.importorskip("duckdb")
+    FILES["iris.csv"].write(tmp_path / "iris.csv")
+    query = f"SELECT * EXCLUDE species FROM '{tmp_path / 'iris.csv'}' WHERE species = 'setosa'"
+    assert run_safely(["run", "--query", query, *FILES["iris.csv"].options, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["rows"] == 50
+    assert run_safely(shlex.split(result["command"])[1:]) == 0
+
+
 def test_way_on_can_be_pasted(tmp_path, capsys):
     """A column whose name needs quoting is named so that a shell takes it."""
     path = tmp_path / "x.csv"

@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineRegression, coresets
-from batch2online.methods.linear_losses.expansion import Expansion
+from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion
+from batch2online.methods.losses import Poisson
 
 N, P, CHUNK = 1_500, 4, 170
 ROUNDOFF = 2.0**-53
@@ -192,12 +193,12 @@ def test_least_squares_of_scikit_learn_moves_with_rows_and_targets():
 def test_sums_of_expansions_are_the_same_function_from_any_origin():
     rng = np.random.default_rng(1)
     half = rng.normal(size=(3, 3))
-    constants, linear = rng.normal(size=(2, 1)), rng.normal(size=(2, 1, 1, 3))
-    sums = Expansion(constants, linear, (half @ half.T)[None], np.zeros(0), False)
-    for order in (1, 2):
-        theta = rng.normal(size=(1, 3))
+    constants, linear = rng.normal(size=1), rng.normal(size=(1, 1, 3))
+    rows, theta = ExpandedRows(*np.zeros((4, 1, 1)), 1.0), rng.normal(size=(1, 3))
+    for matrix in (np.zeros((1, 0, 0)), (half @ half.T)[None]):
+        sums = Expansion(constants, linear, matrix, np.zeros(0))
         moved, expected = (
-            each.total(order).value_and_gradient(at)
+            Expanded(*each.total(), Poisson(), rows, (rows.y, rows.eta, rows.eta)).of_all(at)
             for each, at in ((sums.translated(2.5), theta), (sums, theta + np.array([[2.5, 0.0, 0.0]])))
         )
         assert moved[0] == pytest.approx(expected[0], rel=1e-12)

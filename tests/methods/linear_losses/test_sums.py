@@ -10,7 +10,7 @@ import pytest
 
 from batch2online.coresets import Anchored
 from batch2online.methods.linear_losses import classes
-from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion, RowExpansions
+from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion
 from batch2online.methods.linear_losses.newton import Objective
 from batch2online.methods.linear_losses.pilot import PilotModel, counted
 from batch2online.methods.losses import Logistic, Poisson
@@ -26,26 +26,27 @@ def rows_at(ids):
     return Rows(ROWS[ids], LABELS[ids, None], ones(len(ids)), ids)
 
 
-def expanded(loss, rows, order=2):
+def expanded(loss, rows, is_linear=False):
     local, k = loss.expanded(rows.eta, rows.y, rows.scale), rows.eta.shape[1]
-    sums = Expansion.empty(k, rows.design.shape[1], k, is_balanced=False).including(loss, rows, local)
-    return Expanded(sums.total(order), RowExpansions(loss, rows, local, order))
+    sums = Expansion.empty(k, rows.design.shape[1], k, is_balanced=False)
+    sums = replace(sums, matrix=np.zeros((1, 0, 0))) if is_linear else sums
+    return Expanded(*sums.including(rows, loss, local).total(), loss, rows, local)
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("is_linear", [True, False])
 @pytest.mark.parametrize(("loss", "k"), [(Logistic(), 1), (Logistic(), 3), (Poisson(), 1)])
-def test_expansions_of_rows_are_parts_of_the_sums(loss, k, order):
+def test_expansions_of_rows_are_parts_of_the_sums(loss, k, is_linear):
     """With all rows in the coreset the objective with expansions is the plain one, whatever they are expanded at."""
     rng = np.random.default_rng(3)
     design, y = np.column_stack([np.ones(500), ROWS[:500] / 4]), rng.integers(0, max(k, 2), 500).astype(float)
     rows = ExpandedRows(design, y, rng.uniform(0.5, 2, 500), rng.normal(size=(500, k)), np.ones(500))
     none, theta = np.zeros((k, 5)), rng.normal(size=(k, 5)) / 4
-    plain = Objective(loss, design, y, rows.weights, 1.0, none, none)
-    other = replace(plain, expanded=expanded(loss, rows, order))
+    plain = Objective(loss, rows, 1.0, none, none)
+    other = replace(plain, expanded=expanded(loss, rows, is_linear))
     one, two = plain.at(theta), other.at(theta)
     assert two.value == pytest.approx(one.value, rel=1e-10)
     np.testing.assert_allclose(two.gradient, one.gradient, atol=1e-8)
-    np.testing.assert_allclose(other.curvature(two), plain.curvature(one), atol=1e-8)
+    np.testing.assert_allclose(other.hessian(theta), plain.hessian(theta), atol=1e-8)
 
 
 def test_means_are_measured_by_one_row_in_sixty_one():
@@ -55,7 +56,8 @@ def test_means_are_measured_by_one_row_in_sixty_one():
     pilot = PilotModel.of(Logistic(), THETA, rows, design.T @ design, np.zeros(0))
     assert pilot.scores(rows, gradient).mean() == pytest.approx(1, abs=0.01)
     few = counted(np.arange(10**6, 10**6 + 6_000))
-    fresh = pilot.having_seen(rows.some(few), gradient[few])
+    seen_rows = ExpandedRows(design[few], LABELS[few], weights[few], rows.eta[few], 1.0)
+    fresh = pilot.having_seen(seen_rows, gradient[few])
     seen = (fresh.weight - pilot.weight) / 61
     assert abs(seen - 6_000 / 61) <= 1
     exact = np.array([each.mean() for each in pilot.sizes(design, gradient)])
@@ -64,7 +66,7 @@ def test_means_are_measured_by_one_row_in_sixty_one():
 
 def test_a_class_without_rows_weighs_as_much_as_the_heaviest():
     """Its first row is then expected to come soon, and its score is no smaller than that of any other."""
-    sums = replace(Expansion.empty(1, 2, 3, True), masses=np.array([6.0, 0.0, 2.0]))
+    sums = replace(Expansion.empty(1, 2, 3, is_balanced=True), masses=np.array([6.0, 0.0, 2.0]))
     np.testing.assert_allclose(sums.factors, [8 / 18, 8 / 6, 8 / 6])
     np.testing.assert_allclose(replace(sums, masses=np.zeros(3)).factors, np.ones(3))
     np.testing.assert_allclose(sums.balanced(np.full(2, 3.0), np.array([1.0, 0.0])), [4.0, 8 / 6])
@@ -88,9 +90,9 @@ def test_rows_are_expanded_once_the_coreset_does_not_hold_all_of_them():
     design, y = more.frame.design(ROWS[:2_400]), classes.positions(more.classes, LABELS[:2_400])
     np.testing.assert_allclose(more.frame.outer(more.pilot_model.theta)[0], THETA[:, 1:])
     rows = ExpandedRows(design, y, np.ones(2_400), design @ more.pilot_model.theta.T, 1.0)
-    found, expected = more.sums.total(2), expanded(Logistic(), rows).all_rows
-    np.testing.assert_allclose(found.matrix, expected.matrix, rtol=1e-10)
-    np.testing.assert_allclose(found.linear, expected.linear, rtol=1e-8, atol=1e-8)
+    (_, linear, matrix), expected = more.sums.total(), expanded(Logistic(), rows)
+    np.testing.assert_allclose(matrix, expected.matrix, rtol=1e-10)
+    np.testing.assert_allclose(linear, expected.linear, rtol=1e-8, atol=1e-8)
 
 
 def test_merged_sketches_that_hold_all_rows_are_expanded_if_they_do_not_hold_those_of_both():

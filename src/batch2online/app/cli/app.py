@@ -84,7 +84,11 @@ file_options = (
     _choice("--bad-lines", ["refuse", "drop"], _BAD_LINES, default="refuse"),
     _list("--na-values", "Additional strings to read as missing."),
     click.option("--date-format", metavar="F", help="strptime format of dates, e.g. %d.%m.%Y. Default: ISO 8601."),
-    click.option("--query", metavar="SQL", help="Query that selects the rows if FILE is a SQLite or DuckDB database."),
+    click.option(
+        "--query",
+        metavar="SQL",
+        help="Query of a SQLite or DuckDB database; without FILE, DuckDB reads the files it names.",
+    ),
 )
 
 _MISSING = "Missing values: raise an error, drop the row, impute the mean, or pass NaN to --estimator."
@@ -259,7 +263,7 @@ _EXCESS = "Share by which the loss of a replaced model must exceed that of the n
 @_number("--alarm-excess", _EXCESS, click.FloatRange(0), default=0.05)
 @click.option("--webhook", metavar="URL", help="On an alarm, post the result as JSON to this address.")
 @click.option("--on-alarm", metavar="CMD", help="On an alarm, run this command with the result on standard input.")
-@click.option("--query", metavar="SQL", help="Query that selects the rows if FILE is a SQLite or DuckDB database.")
+@click.option("--query", metavar="SQL", help="Query of a SQLite or DuckDB database, FILE.")
 @_json("Print the result as JSON.")
 @_quiet
 def learn(**given: Any) -> int:

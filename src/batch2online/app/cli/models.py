@@ -20,9 +20,8 @@ from batch2online.app.inputs.preparation import Preparation
 from batch2online.frames.columns import ColumnType
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
-from batch2online.tables import codec as tables
 from batch2online.tables.codec import Codec
-from batch2online.tables.columns import Column, Table, of_arrow
+from batch2online.tables.columns import read
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,7 @@ class TablePreparation:
 
     def apply(self, batch: Any, _on_note: Any = None) -> Any:
         """Return features, no targets, and a mask of all rows."""
-        read = {each.name: of_arrow(batch.table.column(each.name)) for each in self.codec.coded}
-        columns = (
-            Column(each.kind, read[each.name].values * tables.UNITS[each.kind])
-            if each.kind in tables.UNITS
-            else read[each.name]
-            for each in self.codec.coded
-        )
-        table = self.codec.checked(Table(tuple(read), tuple(columns), len(batch)))
+        table = self.codec.checked(read(batch.table))
         return self.codec.encode(table), None, np.ones(len(batch), dtype=bool)
 
 

@@ -76,7 +76,7 @@ class Settings(FileFormat):
 
     def command(self, paths: Sequence[str], dataset: str | None) -> str:
         """Return a command line that repeats the run."""
-        words = ["batch2online", "run", *(paths or ["--dataset", str(dataset)]), "--task", self.task]
+        words = ["batch2online", "run", *(paths or (["--dataset", dataset] if dataset else [])), "--task", self.task]
         words += [] if self.model is None else ["--estimator", self.model]
         words += [word for each in self.sets for word in ("--set", each)]
         for name, value in self.learner.items():

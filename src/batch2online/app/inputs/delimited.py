@@ -130,7 +130,8 @@ class Delimited:
         strings = {name: pa.string() for name, kind in known.items() if kind is ColumnType.STRING}
         table, place, _ = self._parsed(self._first, strings)
         found = {name: self._settled_type(table.column(name), name, known[name], place) for name in self.names}
-        keys = [name for name in self.names if found[name] == pa.float64() and _is_inexact(table.column(name))]
+        unknown = [name for name in self.names if known[name] is None and found[name] == pa.float64()]
+        keys = [name for name in unknown if _is_inexact(table.column(name))]
         if keys:  # no float64 holds them
             strings, _, _ = self._parsed(self._first, dict.fromkeys(keys, pa.string()), keys)
             found |= {name: pa.string() for name in keys if _match(strings.column(name), r"\s*[-+]?\d+\s*") == 1.0}

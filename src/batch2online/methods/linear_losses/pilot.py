@@ -21,7 +21,7 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.methods.linear_losses.expansion import ExpandedRows
 from batch2online.methods.losses import PredictorLoss
 from batch2online.numerics.triangular import inverse_root, squared_lengths
-from batch2online.schema import Weight, above, at_least, finite, require, shape, storable
+from batch2online.schema import Weight, above, at_least, finite, shape, storable
 from batch2online.sketches.pilot_scores import GRADIENT, LEVERAGE, UNIFORM
 
 _MEASURED = 50_000
@@ -61,13 +61,6 @@ class PilotModel:
     totals: Annotated[FloatArray, shape(2), finite, at_least(0)]
     weight: Weight
     factors: Annotated[FloatArray, shape("f"), finite, above(0)]
-
-    def validate(self) -> None:
-        found, (k, p) = (len(self.whitening), len(self.curvatures)), self.theta.shape
-        is_nothing = found == (0, 0) and not self.has_model
-        require(found == (p, k) or is_nothing, f"whitening and curvatures: found {found} rows, expected {(p, k)}")
-        has_means = (self.means > 0).all() and self.weight > 0
-        require(has_means or not self.has_model, f"means: found {self.means}, expected more than 0 with a model")
 
     @classmethod
     def unmeasured(cls, theta: FloatArray, scale: float = 1.0, weight: float = 0.0) -> PilotModel:

@@ -21,7 +21,7 @@ from batch2online.record import Averages
 from batch2online.refresh import Geometric
 from batch2online.results import most_moved
 from batch2online.rows import Rows
-from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
+from batch2online.schema import above, at_least, finite, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import Scored, WarmUp
@@ -39,8 +39,6 @@ class LinearPredictor:
         Scale of residuals, for losses that have one.
     classes : tuple of float
         Codes of the known classes.
-    taylor_order : {0, 1, 2}
-        Taylor order of the expansions that the model was fitted with, 0 for none.
     error : float
         Estimated share by which it costs more than the fit to all rows.
     unknown : float
@@ -53,7 +51,6 @@ class LinearPredictor:
     intercepts: Annotated[FloatArray, shape("k"), finite]
     scale: Annotated[float, above(0), finite] = 1.0
     classes: tuple[Annotated[float, finite], ...] = ()
-    taylor_order: Annotated[int, one_of(0, 1, 2)] = 0
     error: Annotated[float, at_least(0), finite] = 0.0
     unknown: Annotated[float, finite] = math.log(2)
     factors: tuple[float, ...] = ()
@@ -169,14 +166,13 @@ class LinearLossProblem(Problem):
         if self.loss.has_classes and len(sample.classes) < 2:
             nothing, intercepts = np.zeros((1, len(sample.frame.shift))), np.array([-unknown])
             return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
-        order = 0 if current is None else current.taylor_order
-        found = fit(sample, self.penalty, self._start(sample, current), order)
+        found = fit(sample, self.penalty, self._start(sample, current))
         coefficients, intercepts = sample.frame.outer(
             _without_shared(found.theta, sample.frame.intercept, self.penalty)
         )
-        shown = (found.scale, sample.classes, found.order, 0.0, unknown, sample.factors)
+        shown = (found.scale, sample.classes, 0.0, unknown, sample.factors)
         model = LinearPredictor(coefficients, intercepts, *shown)
-        cost = max(abs(self._cost(model, data, found.order > 0)), np.finfo(np.float64).tiny)
+        cost = max(abs(self._cost(model, data, found.is_expanded)), np.finfo(np.float64).tiny)
         return replace(model, error=float(found.excess / cost))
 
     def _start(self, sample: AnchoredSample, current: LinearPredictor | None) -> FloatArray | None:

@@ -16,7 +16,6 @@ but it is not that of one stream, bit for bit.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -25,14 +24,14 @@ import numpy as np
 from batch2online import sampling
 from batch2online._types import FloatArray, WordArray
 from batch2online.methods.linear_losses.classes import Classes, outputs, parameters, positions, recoded, with_new
-from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion, RowExpansions
+from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion
 from batch2online.methods.linear_losses.grams import weighted_gram
 from batch2online.methods.linear_losses.pilot import PilotModel, counted
 from batch2online.methods.losses import PredictorLoss, predictor_loss
 from batch2online.numerics.standardizer import Standardizer
 from batch2online.rows import Rows, ones
 from batch2online.sampling import kept, probabilities
-from batch2online.schema import Count, Weight, at_least, require, require_equal, storable, stores
+from batch2online.schema import Count, Weight, at_least, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder, check_statistics_fit
@@ -60,8 +59,8 @@ class AnchoredSample(NamedTuple):
     """Rows with their weights in the coreset, and the predictors at which they were expanded."""
     multipliers: FloatArray
     """Factors by which sampling has multiplied the weights of rows."""
-    expanded: tuple[Expanded, ...]
-    """Expansions of each order, from the highest on; none if the coreset holds all rows as they are."""
+    expanded: Expanded | None
+    """None if the coreset holds all rows as they are."""
     weight: float
     """Weight of all rows."""
     effective_rows: float
@@ -76,16 +75,15 @@ class AnchoredSample(NamedTuple):
     def cost(self, losses: FloatArray, theta: FloatArray, is_expanded: bool = True) -> float:
         """Return the total loss of all rows, given those (n,) of the coreset at theta (K, p).
 
-        Of the coreset alone and the expansions of each order, those count that leave the least noise.
+        Expansions are used where they leave less noise than the coreset alone.
         """
         weights, eta = self.anchored.weights, (theta @ self.anchored.design.T).T
-        noise = np.square(weights) * (1 - 1 / self.multipliers)
-        known, least = 0.0, losses
-        for each in self.expanded if is_expanded else ():
-            left = losses - each.coreset.value_and_gradient(eta)[0]
-            if noise @ np.square(left) < noise @ np.square(least):
-                known, least = each.all_rows.value_and_gradient(theta)[0], left
-        return known + float(weights @ least)
+        if self.expanded is None or not is_expanded:
+            return float(weights @ losses)
+        noise, left = np.square(weights) * (1 - 1 / self.multipliers), losses - self.expanded.of_rows(eta)[0]
+        if noise @ np.square(left) < noise @ np.square(losses):
+            return self.expanded.of_all(theta)[0] + float(weights @ left)
+        return float(weights @ losses)
 
 
 @storable
@@ -162,32 +160,6 @@ class AnchoredSketch(AntitoneSketch):
     def __init__(self, settings: SketchSettings, loss: PredictorLoss, intercept: bool, balanced: bool) -> None:
         self.loss, self.intercept, self.balanced = loss, intercept, balanced
         super().__init__(settings)
-
-    def validate(self) -> None:
-        """Require sums and a pilot of the same classes, and a predictor, a score and a scale of each candidate."""
-        (width, n_targets), n_rows, n = self.settings.shape, self.totals.n_rows, len(self.classes)
-        found: tuple[Any, ...] = (self.statistics.rows, self.statistics.size, self.constant, n_targets)
-        require_equal("rows and sizes", found, (n_rows, self.settings.size, self.settings.size, 1))
-        found = (self.frame.intercept, len(self.frame.shift), self.sums.is_balanced)
-        require_equal("settings of sums", found, (self.intercept, width, self.balanced))
-        shape = (self.loss.n_outputs(n), self.frame.n_columns)
-        require_equal("theta", (self.pilot_model.theta.shape, self.sums.linear.shape[2:]), (shape, shape))
-        require(
-            not self.balanced or self.sums.constants.shape[1] == n, f"sums: found {self.sums.constants.shape}, not {n}"
-        )
-        factors = len(self.pilot_model.factors)
-        require(factors in ((0, n) if self.balanced else (0,)), f"factors: found {factors} for {n} classes")
-        are_codes = len(set(self.classes)) == n and all(map(math.isfinite, self.classes))
-        require(are_codes, f"classes: found {self.classes}, expected each one once")
-        require(self.loss.has_classes or not n, f"classes: found {self.classes}, expected none for this loss")
-        for part in self.parts:
-            require_equal("targets of candidates", part.rows.targets.shape[1], PREDICTORS + shape[0])
-            are_positive = (part.rows.targets[:, [SCORE, SCALE]] > 0).all()
-            require(are_positive, "scores and scales of candidates: found one that is not positive")
-            is_known = (self._coded(part.rows) >= 0).all() or not self.loss.has_classes
-            require(is_known, "candidates: found one of an unknown class")
-        held = sum(map(len, self.parts))
-        require(not self.is_complete or held == n_rows, f"parts: found {held} rows, expected {n_rows}")
 
     @property
     def is_complete(self) -> bool:
@@ -302,7 +274,7 @@ class AnchoredSketch(AntitoneSketch):
             scores = self.pilot_model.scores(here, local[1])
             keep = np.flatnonzero(kept(sampling.inclusion_uniforms(own), rate * here.weights * scores))
             few.append(self._as_candidates(rows[piece][keep], own[keep], scores[keep], here.eta[keep]))
-            self.sums = self.sums.including(self.loss, here, local)
+            self.sums = self.sums.including(here, self.loss, local)
         return Candidates.joined(few)
 
     def _here(self, rows: Rows, y: FloatArray) -> ExpandedRows:
@@ -381,19 +353,17 @@ class AnchoredSketch(AntitoneSketch):
 
     def _in_full(self) -> AnchoredSample:
         rows, weights = self.sample()
-        own, expanded = self, list[Expanded]()
+        own, expanded = self, None
         if self.is_complete:
             own = self._copy()
             own.frame = self._frame_of(rows)
         here, multipliers = own._placed(rows, weights), weights / rows.weights
         del rows, weights  # they are not small, and what follows takes memory as well
         if not self.is_complete:
-            local = self.loss.expanded(here.eta, here.y, here.scale)
-            for order in self.sums.orders:
-                expanded.append(Expanded(self.sums.total(order), RowExpansions(self.loss, here, local, order)))
+            expanded = Expanded(*self.sums.total(), self.loss, here, self.loss.expanded(here.eta, here.y, here.scale))
         moments = weighted_gram(here.design, here.weights)
         factors = tuple(self.sums.factors.tolist()) if self.balanced else ()
-        given = (self.loss, own.frame, self.classes, here, multipliers, tuple(expanded))
+        given = (self.loss, own.frame, self.classes, here, multipliers, expanded)
         return AnchoredSample(*given, self.totals.weight, self.totals.effective_rows, moments, factors)
 
     def _merge(self, other: Any) -> None:

@@ -1,12 +1,12 @@
 r"""Fit a model to an anchored coreset, with the expansions of all rows or by the coreset alone.
 
 The gradient has the noise :math:`V = \sum w_i (w_i - 1) |H^{-1/2} z_i r_i|^2` with remainders r of the gradients of
-rows: the gradients, less those of the expansions. H is the Hessian, of several classes the block of each. The problem
-is solved first with expansions of the order that the current model was fitted with, from that model on. The solution is
-accepted if no other order has less noise there, and if the plain objective, that of the coreset alone, is above its
-minimum by no more than its noise explains, by one Newton step. That guards against expansions at models far away.
-Otherwise the plain problem is solved, and then the orders of less noise, until a solution is accepted. Half of the
-remaining noise estimates how much more the solution costs than the best model of all rows.
+rows: the gradients, less those of the expansions if these are used. H is the Hessian, of several classes the block of
+each. The problem with expansions is solved first, from the current model on. The solution is accepted if expansions
+leave less noise there, and if the plain objective, that of the coreset alone, is above its minimum by no more than its
+noise explains, by one Newton step. That guards against expansions at models far away. Otherwise the plain problem is
+solved, and then that with expansions again if they leave less noise. Half of the remaining noise estimates how much
+more the solution costs than the best model of all rows.
 
 Nearly collinear columns: rows z are centred (next to a constant) and their columns scaled to norm one. A direction v of
 unit length has the squared singular value :math:`s^2 = v' (Z' W Z + \Lambda / h) v`, where Λ is the ridge penalty and h
@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray
 from batch2online.methods.least_squares.solver import TOLERANCE
-from batch2online.methods.linear_losses.newton import Objective, minimise, predictors
+from batch2online.methods.linear_losses.newton import Objective, inverses, minimise, predictors
 from batch2online.methods.linear_losses.sketch import AnchoredSample
 from batch2online.numerics.triangular import column_norms, definite_factor, qr_factor
 from batch2online.schema import storable
@@ -83,8 +83,8 @@ class Fit(NamedTuple):
     theta: FloatArray
     scale: float
     value: float
-    order: int = 0
-    """Taylor order of the expansions in the objective; 0 for none."""
+    is_expanded: bool = False
+    """Whether the objective has expansions."""
     left: float = 0.0
     """What the search has left of the objective, if it did not converge."""
     excess: float = 0.0
@@ -93,18 +93,17 @@ class Fit(NamedTuple):
     """Those of :class:`~batch2online.methods.linear_losses.newton.Solution`."""
 
 
-def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, order: int = 0) -> Fit:
-    """Return the model fitted to an anchored coreset.
+def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None) -> Fit:
+    """Return the model fitted to an anchored coreset; ``current`` parameters (K, p) are one of the starts.
 
-    ``current`` parameters (K, p) are one of the starts; ``order`` is their Taylor order, 0 for the highest. The model
-    has no component along directions in which rows hardly vary, unless the penalty has absolute values, which choose
-    among columns.
+    The model has no component along directions in which rows hardly vary, unless the penalty has absolute values, which
+    choose among columns.
     """
     if not penalty.has_absolute_values:
         kept = projection(sample, penalty.strength(sample.weight))
         sample = sample._replace(kept=kept)
         current = current if current is None or kept is None else current @ kept.T
-    found, rows = _fitted(sample, penalty, current, order), sample.anchored
+    found, rows = _fitted(sample, penalty, current), sample.anchored
     scale = sample.loss.scale_of(rows.design @ found.theta.T, rows.y, rows.weights)
     if found.left:
         warnings.warn(
@@ -116,26 +115,23 @@ def fit(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, or
     return found._replace(scale=scale, excess=sample.loss.roughness * found.excess + found.left)
 
 
-def _fitted(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None, order: int) -> Fit:
-    others, orders = [] if current is None else [current], [each.coreset.order for each in sample.expanded]
-    if orders and current is not None and not penalty.has_absolute_values:
-        found = _solved(sample, penalty, [current], order if order in orders else orders[0])
-        noises, gap = _noises(sample, penalty, found)
-        is_least = noises[found.order] <= min(noises.values())
-        if np.isfinite(found.value) and is_least and 0 <= gap <= _SUSPICIOUS * noises[0]:
-            return found._replace(excess=noises[found.order] / 2)
-    plain = _solved(sample, penalty, [_constant(sample), *others], 0)
-    if not orders:
+def _fitted(sample: AnchoredSample, penalty: Penalty, current: FloatArray | None) -> Fit:
+    others = [] if current is None else [current]
+    if sample.expanded is not None and current is not None and not penalty.has_absolute_values:
+        found = _solved(sample, penalty, others, is_expanded=True)
+        alone, expanded, gap = _noises(sample, penalty, found)
+        if np.isfinite(found.value) and expanded <= alone and 0 <= gap <= _SUSPICIOUS * alone:
+            return found._replace(excess=expanded / 2)
+    plain = _solved(sample, penalty, [_constant(sample), *others], is_expanded=False)
+    if sample.expanded is None:
         return plain
-    noises, _ = _noises(sample, penalty, plain)
-    for each in sorted(orders, key=noises.__getitem__):
-        if noises[each] >= noises[0]:
-            break
-        found = _solved(sample, penalty, [plain.theta, *others], each)
+    alone, expanded, _ = _noises(sample, penalty, plain)
+    if expanded < alone:
+        found = _solved(sample, penalty, [plain.theta, *others], is_expanded=True)
         risen = _objective(sample, penalty, plain.scale).at(found.theta).value - plain.value
-        if np.isfinite(found.value) and risen <= _SUSPICIOUS * noises[0]:
-            return found._replace(excess=_noises(sample, penalty, found)[0][each] / 2)
-    return plain._replace(excess=noises[0] / 2)
+        if np.isfinite(found.value) and risen <= _SUSPICIOUS * alone:
+            return found._replace(excess=_noises(sample, penalty, found)[1] / 2)
+    return plain._replace(excess=alone / 2)
 
 
 def _constant(sample: AnchoredSample) -> FloatArray:
@@ -148,32 +144,31 @@ def _constant(sample: AnchoredSample) -> FloatArray:
     return theta
 
 
-def _objective(sample: AnchoredSample, penalty: Penalty, scale: float, order: int = 0) -> Objective:
+def _objective(sample: AnchoredSample, penalty: Penalty, scale: float, is_expanded: bool = False) -> Objective:
     rows, strength = sample.anchored, penalty.strength(sample.weight)
     squares = np.broadcast_to(sample.frame.penalties(), (rows.eta.shape[1], rows.design.shape[1]))
     ridge, lasso = squares * (strength * (1 - penalty.l1_ratio)), np.sqrt(squares) * (strength * penalty.l1_ratio)
-    expanded = next((each for each in sample.expanded if each.coreset.order == order), None)
-    return Objective(sample.loss, rows.design, rows.y, rows.weights, scale, ridge, lasso, sample.kept, expanded)
+    return Objective(sample.loss, rows, scale, ridge, lasso, sample.kept, sample.expanded if is_expanded else None)
 
 
-def _solved(sample: AnchoredSample, penalty: Penalty, starts: list[FloatArray], order: int) -> Fit:
+def _solved(sample: AnchoredSample, penalty: Penalty, starts: list[FloatArray], is_expanded: bool) -> Fit:
     """Return the solution along the scales of the loss; of infinite value if there is no minimum."""
-    rows, loss, found = sample.anchored, sample.loss, Fit(starts[0], 1.0, np.inf, order)
+    rows, loss, found = sample.anchored, sample.loss, Fit(starts[0], 1.0, np.inf, is_expanded)
     constant = predictors(rows.design, _constant(sample))
     for turn in count():
         scale = loss.next_scale(turn, found.scale, predictors(rows.design, starts[0]), rows.y, rows.weights)
         if scale is None:
             return found
         unit = max(abs(float(rows.weights @ loss.value(constant, rows.y, scale))), np.finfo(np.float64).tiny)
-        objective = _objective(sample, penalty, scale, order)
+        objective = _objective(sample, penalty, scale, is_expanded)
         tolerance = _unnoticed(sample) if objective.is_wide else unit * (_ACCURACY if loss.has_scale else _ENOUGH)
         best = min(map(objective.at, starts), key=lambda point: point.value)
         solution = minimise(objective, best, tolerance, -unit)
         if solution.value < -unit:
-            return Fit(solution.theta, scale, np.inf, order)
+            return Fit(solution.theta, scale, np.inf, is_expanded)
         starts = [solution.theta]
         left = min(solution.left, abs(solution.value)) if solution.left > _ENOUGH * unit else 0.0
-        found = Fit(solution.theta, scale, solution.value, order, left, inverses=solution.inverses)
+        found = Fit(solution.theta, scale, solution.value, is_expanded, left, inverses=solution.inverses)
     raise AssertionError
 
 
@@ -184,8 +179,8 @@ def _unnoticed(sample: AnchoredSample) -> float:
     return float(_INVISIBLE * n_outputs * n_columns / 2 * mean_weight)
 
 
-def _noises(sample: AnchoredSample, penalty: Penalty, found: Fit) -> tuple[dict[int, float], float]:
-    """Return the noise of the gradient for each Taylor order, 0 for none, and the gap of the plain objective.
+def _noises(sample: AnchoredSample, penalty: Penalty, found: Fit) -> tuple[float, float, float]:
+    """Return the noise of the gradient by the coreset alone and with expansions, and the gap of the plain objective.
 
     The gap is the decrease that a Newton step predicts. Noise of many rows is that of some of them.
     """
@@ -193,20 +188,18 @@ def _noises(sample: AnchoredSample, penalty: Penalty, found: Fit) -> tuple[dict[
     eta = predictors(rows.design, found.theta)
     scale = loss.anchor_scale(loss.scale_of(eta, rows.y, rows.weights), sample.effective_rows)
     plain = _objective(sample, penalty, scale)
-    point = plain.at(found.theta)
-    gradient = loss.local(eta, rows.y, found.scale)[1]
-    factor = rows.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))
-    left = {0: gradient}
-    for each in sample.expanded:
-        left[each.coreset.order] = gradient - each.coreset.value_and_gradient(eta)[1]
+    gradient, slope = loss.local(eta, rows.y, found.scale)[1], plain.at(found.theta).gradient
+    assert sample.expanded is not None
+    left = gradient - sample.expanded.of_rows(eta)[1]
     step = 1 + rows.eta.size * rows.design.shape[1] ** 2 // _MEASURED
-    few, noises, gap = slice(None, None, step), dict.fromkeys(left, 0.0), 0.0
-    for k, inverse in enumerate(plain.inverse_blocks(point) if found.inverses is None else found.inverses):
-        leverage = step * np.vecdot(rows.design[few] @ inverse, rows.design[few]) * factor[few] ** 2
-        for order, remainder in left.items():
-            noises[order] += float(leverage @ remainder[few, k] ** 2)
-        gap += float(point.gradient[k] @ inverse @ point.gradient[k]) / 2
-    return noises, gap
+    few, alone, expanded, gap = slice(None, None, step), 0.0, 0.0, 0.0
+    factor = rows.weights[few] ** 2 * np.maximum(1 - 1 / sample.multipliers[few], 0.0)
+    for k, inverse in enumerate(inverses(plain.blocks(found.theta)) if found.inverses is None else found.inverses):
+        leverage = step * np.vecdot(rows.design[few] @ inverse, rows.design[few]) * factor
+        alone += float(leverage @ gradient[few, k] ** 2)
+        expanded += float(leverage @ left[few, k] ** 2)
+        gap += float(slope[k] @ inverse @ slope[k]) / 2
+    return alone, expanded, gap
 
 
 _WELL_CONDITIONED = 1e-8

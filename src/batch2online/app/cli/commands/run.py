@@ -59,7 +59,7 @@ def run(files: Sequence[str], dataset: str | None, **given: Any) -> None:
 def learn_input(paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions) -> None:
     """Stream files or a data set through the model of a task."""
     _check_options(options, task)
-    name = name_of(paths[0]) if paths else str(dataset)
+    name = name_of(paths[0]) if paths else dataset or "the query"
     with ExitStack() as stack:
         line = stack.enter_context(progress_line(name, options.quiet or options.as_json))
         stop = stack.enter_context(interruptible(options.follow))
@@ -93,7 +93,7 @@ def _opened(
     stack: ExitStack, paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions, stop: Stop
 ) -> tuple[MemoryModel | FileModel, PreparedStream]:
     """Return the model and the input; an existing state determines how the input is prepared."""
-    settings = {"source": name_of(paths[0]) if paths else str(dataset), **task.settings.as_dict()}
+    settings = {"source": name_of(paths[0]) if paths else dataset or "the query", **task.settings.as_dict()}
     live = {"follow": options.follow, "seconds": options.flush, "stopped": stop}
     if options.state is None:
         return MemoryModel(task.estimator()), open_input(paths, dataset, task, live)

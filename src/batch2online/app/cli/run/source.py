@@ -291,7 +291,8 @@ def open_input(
 
     ``live`` are parameters of :class:`Layout` on live inputs; ``known`` is the preparation, else it is inferred.
     """
-    if bool(paths) == (dataset is not None):
+    has_query = task.settings.query is not None  # which may read files itself
+    if (paths and dataset is not None) or not (paths or dataset is not None or has_query):
         raise DataError("Give one input: FILE (- for standard input) or --dataset NAME.")
     if dataset is not None:
         table = task.dataset(dataset)
