@@ -228,7 +228,7 @@ class WithScale:
 
 
 def of_regression(
-    loss: str, scale: float = 1.0, alpha: float = 0.0, l1_ratio: float = 0.0, **own: float
+    loss: Any, scale: float = 1.0, alpha: float = 0.0, l1_ratio: float = 0.0, **own: float
 ) -> Predictions:
     """Return a loss of ``OnlineRegression``, which has the same parameters: in hindsight, its fit to all rows."""
     best = OnlineRegression(loss=loss, alpha=alpha, l1_ratio=l1_ratio, coreset_size=_EVERYTHING, random_state=0)

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,15 +20,8 @@ import pyarrow.parquet
 import pytest
 
 import batch2online
-from batch2online import Durable, OnlineClustering, OnlineLowRank, OnlineRegression, datasets
+from batch2online import Durable, OnlineClustering, OnlineLowRank, OnlineRegression, datasets, evaluate
 from batch2online.app.cli.app import run_safely
-from batch2online.app.cli.commands.run import rechunked
-from batch2online.app.cli.run.loop import LearningLoop
-from batch2online.app.cli.run.result import Recorder
-from batch2online.app.cli.run.source import open_input
-from batch2online.app.cli.run.state import FileModel, checksum
-from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import Task
 from processes import COMMAND, PATIENCE, Started
 
 SOURCES = Path(batch2online.__file__).parents[1]
@@ -139,49 +131,55 @@ def test_closing_table_names_what_matters(stream, tmp_path, capsys):
         assert words in text
 
 
+def test_the_cost_of_a_decayed_model_is_that_of_rows_weighted_from_the_last_on(stream, capsys):
+    words = ["--task", "regression", "--target", "y", "--half-life", 300]
+    found = result_of("run", stream.path, *words, capsys=capsys)["last_model"]
+    weights = 0.5 ** (np.arange(len(stream.X))[::-1] / 300)
+    residuals = stream.X @ found["coef"] + found["intercept"] - stream.y
+    assert found["cost"] == pytest.approx(weights @ residuals**2, rel=1e-6)
+
+
+def test_the_check_of_a_file_is_that_of_its_rows(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = np.round(rng.normal(size=(6000, 2)) + np.linspace(0, 0.5, 6000)[:, None])  # ties, broken by id
+    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header="a,y", comments="")
+    found = result_of("check", tmp_path / "t.csv", "--target", "y", capsys=capsys)
+    expected = evaluate.order_test(rows[:, :1], rows[:, 1], random_state=0)
+    assert (found["evidence"], found["rows"]) == (expected.evidence, 6000)
+
+
 # -- errors -----------------------------------------------------------------------------------------
 
+DIGITS = "run --dataset digits --task lowrank --k"
 USAGE = {
-    "no input": (["run", "--task", "lowrank", "--k", "2"], "Give one input"),
-    "two inputs": (["run", "x.csv", "--dataset", "digits", "--task", "lowrank", "--k", "2"], "Give one input"),
-    "no task": (["run", "x.csv"], "Missing option '--task'"),
-    "no k": (["run", "--dataset", "digits", "--task", "clustering"], "needs --k, the number of clusters"),
-    "no target": (["run", "x.csv", "--task", "regression"], "needs --target"),
-    "target of none": (
-        ["run", "x.csv", "--task", "lowrank", "--k", "1", "--target", "y"],
-        "--task lowrank has no target: remove --target",
-    ),
-    "no file": (["run", "nothing.csv", "--task", "lowrank", "--k", "1"], "nothing.csv cannot be read: No such file"),
-    "unknown set": (["run", "--dataset", "q", "--task", "lowrank", "--k", "1"], "no data set 'q'.*digits"),
-    "bad epsilon": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--epsilon", "0"], "epsilon"),
-    "bad policy": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "daily"], "'daily'"),
-    "bad number of rows": (
-        ["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "every:0"],
-        "rows",
-    ),
-    "bad growth": (
-        ["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "geometric:0.5"],
-        "growth",
-    ),
-    "unknown command": (["fly"], "No such command"),
-    "no model": (["show", "nothing"], "nothing is neither a model"),
-    "too many": (
-        ["run", "--dataset", "digits", "--task", "lowrank", "--k", "99"],
-        "--k 99 exceeds the 64 columns",
-    ),
+    "run --task lowrank --k 2": "Give one input",
+    "run x.csv --dataset digits --task lowrank --k 2": "Give one input",
+    "run x.csv": "Missing option '--task'",
+    "run --dataset digits --task clustering": "--task clustering needs --k, the number of clusters",
+    "run x.csv --task regression": "needs --target",
+    "run x.csv --task lowrank --k 1 --target y": "--task lowrank has no target: remove --target",
+    "run nothing.csv --task lowrank --k 1": "nothing.csv cannot be read: No such file",
+    "run --dataset q --task lowrank --k 1": "no data set 'q'.*digits",
+    f"{DIGITS} 1 --epsilon 0": "--epsilon must be between 0 and 1",
+    f"{DIGITS} 1 --half-life soon": '--half-life must be a positive integer or "auto", got .soon.',
+    f"{DIGITS} 1 --refresh daily": "'daily' is unknown: choose every",
+    f"{DIGITS} 1 --refresh every:0": "rows",
+    f"{DIGITS} 1 --refresh geometric:0.5": "growth",
+    f"{DIGITS} 99": "--k 99 exceeds the 64 columns",
+    "fly": "No such command",
+    "show nothing": "nothing is neither a model",
 }
 
 
 @pytest.mark.parametrize("case", USAGE)
 def test_bad_usage_is_one_sentence_and_exit_code_2(case, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    words, message = USAGE[case]
-    assert run_safely(words) == 2
+    assert run_safely(case.split()) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 1
     assert "Traceback" not in captured.err
-    assert re.search(message, captured.err)
+    assert re.search(USAGE[case], captured.err)
 
 
 def test_bad_data_leaves_nothing_behind(tmp_path, capsys):
@@ -210,33 +208,22 @@ def test_earlier_outputs_stay_when_a_run_fails(stream, tmp_path, capsys):
     assert outputs(out) == before
 
 
+def ran(code):
+    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+
+
 def test_help_comes_fast_and_imports_nothing_heavy():
-    code = (
-        "import sys; from batch2online.app.cli.app import run_safely; run_safely(['run', '--help']);"
-        "print(list(sys.modules))"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"PYTHONPATH": str(SOURCES)},
-    )
+    run = "from batch2online.app.cli.app import run_safely; run_safely(['run', '--help'])"
+    modules = ran(f"import sys; {run}; print(list(sys.modules))").stdout
     for heavy in ("numpy", "sklearn", "scipy", "pyarrow", "matplotlib", "rich"):
-        assert f"'{heavy}'" not in process.stdout
+        assert f"'{heavy}'" not in modules
 
 
 @pytest.mark.parametrize("package", ["click", "pyarrow", "rich"])
 def test_a_missing_package_is_named(package):
     hide = f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['datasets']"
-    code = f"{hide}; from batch2online.app.cli import main; main()"
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(SOURCES)},
-    )
+    process = ran(f"{hide}; from batch2online.app.cli import main; main()")
     assert process.returncode == 2
     assert "pip install 'batch2online[cli]'" in process.stderr
     assert "Traceback" not in process.stderr
@@ -339,15 +326,6 @@ def test_datasets_are_listed(capsys):
     assert all(name in text for name in [*datasets.ROWS, *datasets.REGRESSION, "heavy_tails", "drift"])
 
 
-@pytest.mark.parametrize("name", ["imbalanced_clusters", "low_rank", "heavy_tails", "drift"])
-def test_generators_follow_their_seed(name):
-    (X, y), (again, _), (other, _) = (datasets.generate(name, 500, seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(X, again)
-    assert not np.array_equal(X, other)
-    assert len(X) == 500
-    assert (y is not None) == (name in ("heavy_tails", "drift"))
-
-
 # -- state ------------------------------------------------------------------------------------------
 
 
@@ -411,37 +389,32 @@ def send(process, content):
         process.stdin.flush()
 
 
-@pytest.mark.parametrize("words", [["--order", "random"], ["--missing", "drop", "--standardize"]])
-def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, capsys, words):
-    lines = long_stream.read_text().splitlines(keepends=True)
-    long_stream.write_text("".join([*lines[:900], ",,,,\n" if "drop" in words else lines[900], *lines[901:9000]]))
+@pytest.mark.parametrize(
+    ("words", "calls"),
+    [
+        (["--order", "random", "--chunk", "1000"], 4),
+        (["--missing", "drop", "--standardize", "--chunk", "1000"], 4),
+        *((["--chunk", rows], 1) for rows in ("49", "50", "51", "75")),  # a point of the curve is due at row 50
+    ],
+    ids=str,
+)
+def test_an_interrupted_run_ends_as_one_that_was_not(long_stream, tmp_path, monkeypatch, capsys, words, calls):
+    lines = long_stream.read_text().splitlines(keepends=True)[:6000]
+    long_stream.write_text("".join([*lines[:900], ",,,,\n" if "drop" in words else "", *lines[900:]]))
     undisturbed = result_of(*run_with_state(long_stream, tmp_path / "one", *words), capsys=capsys)
-    settings = Settings(task="regression", target="y", **{word[2:]: value for word, value in pairs_of(words)})
-    task = Task(settings)
-    stream = open_input([str(long_stream)], None, task)
-    known = {"source": "long.csv", **settings.as_dict()}
-    with FileModel(tmp_path / "two" / "state.b2o", task.estimator(), known, every=5.0) as keeper:
-        LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
+    learn, left = Durable.partial_fit, iter(range(calls))
+
+    def interrupted(durable, *rows, **more):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return learn(durable, *rows, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Durable, "partial_fit", interrupted)
+        assert run_safely(run_with_state(long_stream, tmp_path / "two", *words)) == 130
+    capsys.readouterr()
     assert result_of(*run_with_state(long_stream, tmp_path / "two", *words), capsys=capsys) == undisturbed
     assert undisturbed["rows_dropped"] == ("drop" in words)
-
-
-@pytest.mark.parametrize("rows", [49, 50, 51, 75])
-def test_resuming_where_a_point_of_the_curve_is_due(long_stream, tmp_path, capsys, rows):
-    lines = long_stream.read_text().splitlines(keepends=True)
-    task = Task(Settings(task="regression", target="y"))
-    long_stream.write_text("".join(lines[:1001]))
-    stream = open_input([str(long_stream)], None, task)
-    known = {"source": "long.csv", **task.settings.as_dict()}
-    with FileModel(tmp_path / "state.b2o", task.estimator(), known, every=5.0) as keeper:
-        LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), rows), 1), lambda _: None)
-    resumed = result_of(*run_with_state(long_stream, tmp_path), capsys=capsys)
-    assert resumed == result_of("run", long_stream, "--task", "regression", "--target", "y", capsys=capsys)
-
-
-def pairs_of(words):
-    flags = [(word, True) for word in words if word == "--standardize"]
-    return flags + [pair for pair in pairwise(words) if pair[0] in ("--order", "--missing")]
 
 
 @pytest.mark.slow
@@ -471,23 +444,6 @@ def test_a_state_is_not_continued_with_other_rows_or_settings(long_stream, tmp_p
     long_stream.write_text("".join(lines[:100]))
     assert run_safely(run_with_state(long_stream, tmp_path)) == 2
     assert "has 99 rows, but --state has already learned 60,000" in capsys.readouterr().err
-
-
-def test_checksum_does_not_depend_on_chunks():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((100, 3)), rng.standard_normal(100)
-    whole, part = checksum((X, y)), 0
-    for start in range(0, 100, 7):
-        part = checksum((X[start : start + 7], y[start : start + 7]), part)
-    assert part == whole
-    assert checksum((X[::-1], y[::-1])) != whole
-
-
-def test_pieces_of_a_chunk_end_where_a_point_is_due():
-    recorder = Recorder()
-    rows = np.zeros((120, 2))
-    assert [len(piece) for piece, _ in recorder.pieces((rows[:40], None), 0)] == [40]
-    assert next(len(piece) for piece, _ in recorder.pieces((rows[:20], None), 30)) == 20
 
 
 def test_an_interrupt_is_no_traceback():

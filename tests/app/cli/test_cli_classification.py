@@ -12,9 +12,6 @@ import pytest
 import batch2online
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.app.cli.app import run_safely
-from batch2online.app.cli.run.state import checksum
-from batch2online.app.report.classification import classified_coreset
-from batch2online.app.report.model_figures import binned_means
 
 LABELS = {"text": ["on time", "late, very", "<b>"], "numbers": [7, -1, 3]}
 
@@ -110,60 +107,12 @@ def test_a_grown_file_goes_on_with_a_label_that_is_new(tmp_path, capsys):
     assert resumed["last_model"] == result_of(*words[:-2], capsys=capsys)["last_model"]
 
 
-def test_the_checksum_of_labels_does_not_depend_on_chunks():
-    X, y = np.zeros((4, 1)), np.array(["a", "bcd", "", "é"])
-    whole = checksum((X, y))
-    assert checksum((X[1:], y[1:]), checksum((X[:1], y[:1].astype("U1")))) == whole
-    assert checksum((X, np.array(["ab", "cd", "", "é"]))) != whole
-
-
 def test_emitted_predictions_are_labels(stream, capsys):
     words = ["run", str(stream.path), "--task", "classification", "--target", "kind", "--emit", "predictions", "-q"]
     assert run_safely(words) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["target"] for line in lines] == stream.y.tolist()
     assert {line["prediction"] for line in lines[100:]} <= set(stream.y.tolist())
-
-
-@pytest.mark.slow
-def test_the_report_tells_of_classes(stream, tmp_path, capsys):
-    run_safely(
-        ["run", str(stream.path), "--task", "classification", "--target", "kind", "--out", str(tmp_path / "o"), "-q"]
-    )
-    page = (tmp_path / "o" / "report.html").read_text()
-    assert "Numbers of rows are sums of" in page
-    assert "Reliability" in page
-    assert ("ROC curve" in page) == (stream.count == 2)
-    assert "<b></td>" not in page
-    model = OnlineClassifier(random_state=0).partial_fit(stream.X, stream.y)
-    found = classified_coreset(model)  # all rows fit into the coreset
-    wrong = model.predict(stream.X) != stream.y
-    assert found.confusion.sum() - np.trace(found.confusion) == wrong.sum()
-    for i, label in enumerate(model.classes_):
-        assert found.confusion[i].sum() == (stream.y == label).sum()
-        assert f"{found.confusion[i, i]:,.0f}" in page
-
-
-def test_reliability_is_by_weight():
-    claimed, is_so = np.array([0.2, 0.2, 0.8, 0.8]), np.array([True, False, True, True])
-    means, shares = binned_means(claimed, is_so, np.array([1.0, 9.0, 5.0, 5.0]))
-    assert means.max() == pytest.approx(0.8)
-    assert (means[0], shares[0]) == (pytest.approx(0.2), 1.0)
-    assert shares[1] == 0.0
-
-
-def test_reliability_does_not_depend_on_the_order_of_rows():
-    """Weights, claims and what came true all go to the bins of their row."""
-    rng = np.random.default_rng(0)
-    claimed, weights = rng.uniform(size=400), rng.uniform(0.5, 3, size=400)
-    is_so = claimed > 0.55
-    order = np.argsort(claimed)
-    expected = binned_means(claimed[order], is_so[order], weights[order])
-    np.testing.assert_allclose(binned_means(claimed, is_so, weights), expected, rtol=1e-12)
-    means, shares = expected
-    assert (np.diff(means) > 0).all()
-    assert (shares[0], shares[-1]) == (0.0, 1.0)
-    np.testing.assert_allclose(means, np.arange(0.05, 1, 0.1), atol=0.06)
 
 
 def test_compare_names_the_rivals(stream, capsys):

@@ -140,22 +140,3 @@ def test_a_file_predicts_with_the_fitted_model(estimator, needs_trust, rows, tmp
 )
 def test_what_cannot_be_is_said_in_a_sentence(words, message, rows, capsys):
     assert message in said("run", rows, *words, capsys=capsys, code=2)
-
-
-@pytest.mark.slow
-def test_gaps_are_kept_where_the_estimator_takes_them(rows, tmp_path, capsys):
-    frame = pd.read_csv(rows)
-    frame.loc[::7, "a"] = None
-    frame.loc[::11, "c"] = None
-    path = tmp_path / "gaps.csv"
-    frame.to_csv(path, index=False)
-    words = ["--task", "regression", "--target", "y", "--exclude", "kind", "--missing", "keep", "--estimator"]
-    tree = "sklearn.tree.DecisionTreeRegressor"
-    said("run", path, *words, tree, "--set", "max_depth=3", "--out", tmp_path / "out", capsys=capsys)
-    lines = said(
-        "predict", tmp_path / "out", path, "--estimator", tree, "--set", "max_depth=3", capsys=capsys
-    ).splitlines()
-    assert len(lines) == 301
-    assert all(lines)
-    assert "accepts missing values" in said("run", path, *words, "sklearn.linear_model.Ridge", capsys=capsys, code=2)
-    assert "accepts missing values" in said("run", path, *words[:-1], capsys=capsys, code=2)

@@ -7,9 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from batch2online import OnlineClassifier, OnlineRegression, datasets, load
+from batch2online import OnlineClassifier, OnlineRegression, datasets
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report.regression import below, predicted_coreset
 from batch2online.baselines.peers import of_loss
 from batch2online.datasets.tables import LABELS, load_table
 from batch2online.evaluate.losses import of_regression
@@ -86,33 +85,3 @@ def test_classes_of_equal_weight_on_the_command_line(capsys):
     model = OnlineClassifier(random_state=0, class_weight="balanced")
     assert result["last_model"]["coef"] == model.partial_fit(X, table.columns["diagnosis"].astype(str)).coef_.tolist()
     assert "--class-weight balanced" in result["command"]
-
-
-@pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "poisson", "gamma"])
-@pytest.mark.few(1)
-@pytest.mark.slow
-def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
-    words = ["run", "--dataset", "diabetes", "--task", "regression", "--loss", loss, "--out", str(tmp_path), "-q"]
-    assert run_safely([*words, "--quantile", "0.8"] if loss == "quantile" else words) == 0
-    page = (tmp_path / "report.html").read_text()
-    assert "<h2>Residuals</h2>" in page
-    assert "predictions moved by" in page
-    assert "95 % interval</" not in page
-    assert ("against the mean prediction in ten bins" in page) == (loss in ("poisson", "gamma"))
-    assert ("the quantile is 80 %" in page) == (loss == "quantile")
-    model = load(tmp_path / "model.b2o")
-    found = predicted_coreset(model)  # all rows fit into the coreset
-    table = load_table("diabetes")
-    X, y = np.column_stack([table.columns[name] for name in table.rows]), table.columns["progression"]
-    sums = X @ model.coef_ + model.intercept_
-    share = float(np.mean(y <= (np.exp(sums) if loss in ("poisson", "gamma") else sums)))
-    assert below(found) == pytest.approx(share, abs=0.005)
-    if loss in ("quantile", "absolute", "huber"):
-        assert f"{share:.1%}".replace("%", " %") in page
-
-
-@pytest.mark.slow
-def test_least_squares_has_no_section_of_residuals(tmp_path, capsys):
-    words = ["run", "--dataset", "diabetes", "--task", "regression", "--out", str(tmp_path), "-q"]
-    assert run_safely(words) == 0
-    assert "<h2>Residuals</h2>" not in (tmp_path / "report.html").read_text()

@@ -9,10 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from batch2online import OnlineRegression, datasets
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.commands import paper as paper_command
-from batch2online.evaluate import prequential
 
 TASKS = {
     "regression": ["--dataset", "diabetes", "--task", "regression"],
@@ -33,16 +31,6 @@ def test_compare_runs_all_learners_on_the_same_streams(task, capsys):
         optima = {round(run["optimum"], 6) for run in result["rows"] if run["seed"] == seed}
         assert len(optima) == 1
     assert all(np.isfinite(run["loss"]) for run in result["rows"] if run["model"] == "batch2online")
-
-
-def test_compare_is_the_library(capsys):
-    assert run_safely(["compare", *TASKS["regression"], "--seeds", "1", "--chunk", "40", "--json"]) == 0
-    ours = json.loads(capsys.readouterr().out)["rows"][0]
-    X, y = datasets.load_regression("diabetes")
-    models = {"ours": OnlineRegression(random_state=0)}
-    expected = prequential(models, X, y, loss="squared", seeds=1, chunk=40, warmup=40).rows[0]
-    assert ours["loss"] == pytest.approx(expected.loss, rel=1e-9)
-    assert ours["changes"] == expected.changes
 
 
 def test_compare_prints_a_table_and_prepares_files(tmp_path, capsys):

@@ -66,19 +66,6 @@ def test_several_files_are_one_night(nights, capfd):
     assert serialise(load("m.b2o")._state()) == serialise(load("one.b2o")._state())
 
 
-def test_the_quality_of_a_night_is_that_of_the_model_before_it(nights, capfd):
-    assert run_safely(["predict", "m.b2o", "night-2.csv", "--out", "p.csv"]) == 0
-    predicted = np.loadtxt("p.csv", skiprows=1)
-    y = np.array([float(line.rsplit(",", 1)[1]) for line in (nights / "night-2.csv").read_text().split("\n")[1:-1]])
-    capfd.readouterr()
-    found = learned(capfd, "night-2.csv")
-    assert found["quality_before"]["RMSE"] == pytest.approx(np.sqrt(np.mean((y - predicted) ** 2)), rel=1e-9)
-    assert found["quality_before"]["MAE"] == pytest.approx(np.abs(y - predicted).mean(), rel=1e-9)
-    assert found["quality_before"]["R2"] == pytest.approx(1 - np.mean((y - predicted) ** 2) / y.var(), rel=1e-9)
-    total = N * found["quality_of_earlier_rows"]["RMSE"] ** 2 + N * found["quality_learning"]["RMSE"] ** 2
-    assert load("m.b2o").metrics_["RMSE"] ** 2 * 2 * N == pytest.approx(total, rel=1e-9)
-
-
 def test_a_file_is_learned_once(nights, capfd):
     capfd.readouterr()
     learned(capfd, "night-2.csv")

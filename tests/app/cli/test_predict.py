@@ -132,6 +132,16 @@ def test_numbers_read_as_text_stay_levels(folder, tmp_path, capsys):
     assert [round(float(line), 6) for line in capsys.readouterr().out.split()[1:]] == [2, 2]
 
 
+def test_names_stand_once_before_predictions_of_several_blocks(folder, tmp_path, capsys):
+    table = pa.table({"x": np.arange(200_000.0), "colour": ["red"] * 200_000})
+    pyarrow.parquet.write_table(table, tmp_path / "long.parquet")
+    assert run_safely(["predict", str(folder / "refuse"), str(tmp_path / "long.parquet")]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.strip('"') == "prediction"
+    assert len(lines) == 200_000
+    assert header not in lines
+
+
 # -- names and units ----------------------------------------------------------------------------------
 
 

@@ -47,12 +47,12 @@ class Settings(FileFormat):
         }
         known = options_of(given["task"], given.get("model") is not None)
         learner = {name: value for name, value in given.items() if name in all_options() and value is not None}
-        try:
-            for name in learner.keys() & known.keys():
+        for name in learner.keys() & known.keys():
+            try:
                 if isinstance(learner[name], str):
                     learner[name] = known[name].parsed(learner[name])
-        except ValueError as error:
-            raise DataError(f"--{error}") from error
+            except ValueError as error:
+                raise DataError(str(error).replace(name, flag(name), 1)) from error
         return cls(learner=learner, **{name: value for name, value in given.items() if name in own})
 
     @property

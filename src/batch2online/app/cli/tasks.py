@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from batch2online.app.learners import HAVE_TARGETS, check_options, estimator_of
 from batch2online.datasets import NamedTable, synthetic
 from batch2online.datasets.tables import LABELS, TARGETS
 from batch2online.frames.columns import ColumnType
+from batch2online.methods.losses import PredictorLoss, predictor_loss
 
 REAL_DATASETS: dict[str, Mapping[str, Any]] = {
     "classification": datasets.CLASSIFICATION,
@@ -25,9 +27,6 @@ REAL_DATASETS: dict[str, Mapping[str, Any]] = {
     "regression": datasets.REGRESSION,
 }
 """Loaders of data sets by name, by task."""
-
-TARGET_RANGES = {"poisson": "0 or more", "gamma": "above 0", "tweedie": "0 or more"}
-"""Targets that a loss is made for."""
 
 
 def dataset_names(task: str) -> list[str]:
@@ -85,6 +84,14 @@ class Task:
         """The loss of a regression, if it was given."""
         return self.settings.learner.get("loss")
 
+    @property
+    def least_target(self) -> float:
+        """Lower limit of the targets that the loss is made for."""
+        return -math.inf if self.loss is None else self._predictor_loss().least_target
+
+    def _predictor_loss(self) -> PredictorLoss:
+        return predictor_loss(str(self.loss), **self.settings.given("quantile", "power", "delta"))
+
     def batch(self) -> Any:
         """Return the estimator that ``--estimator`` names."""
         return named_estimator(str(self.settings.model), self.settings.sets)
@@ -120,10 +127,12 @@ class Task:
 
     def invalid_targets(self, targets: Any) -> tuple[BoolArray, str]:
         """Return a mask of the targets outside the domain of the loss, and a description of the domain."""
-        domain = TARGET_RANGES.get(str(self.loss))
-        if domain is None or targets is None:
+        least = self.least_target
+        if targets is None or least == -math.inf:
             return np.zeros(0 if targets is None else len(targets), dtype=np.bool_), ""
-        return np.asarray(targets < 0 if domain == "0 or more" else targets <= 0), f"{domain} for --loss {self.loss}"
+        if self._predictor_loss().is_above_least:
+            return np.asarray(targets <= least), f"above {least:g} for --loss {self.loss}"
+        return np.asarray(targets < least), f"{least:g} or more for --loss {self.loss}"
 
     def check_width(self, width: int, name: str) -> None:
         """Raise an error if the task cannot work on this number of numeric columns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from batch2online._types import FloatArray
 from batch2online.app.cli import terminal
 from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import TARGET_RANGES, Task
+from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError
 from batch2online.baselines import FollowTheLeader
 from batch2online.baselines.peers import COMPARE, OURS, PEERS, Peer, PeerSettings, learners, of_loss
@@ -72,7 +73,7 @@ def comparable(task: Task, X: FloatArray, y: Any) -> tuple[FloatArray, Any]:
         return X - X.mean(axis=0), y
     if task.settings.task != "regression" or task.is_wrapped:
         return X, y
-    return X, y / (y.mean() or 1.0) if task.loss in TARGET_RANGES else (y - y.mean()) / (y.std() or 1.0)
+    return X, y / (y.mean() or 1.0) if math.isfinite(task.least_target) else (y - y.mean()) / (y.std() or 1.0)
 
 
 def _installed_peers() -> list[Peer]:
