@@ -79,8 +79,8 @@ class Columns:
         category. "keep" leaves NaN in numbers, for estimators that take it.
     max_levels : int
         One-hot columns of a column of strings, for the most frequent ones.
-    exclude : list of str
-        Columns to leave out.
+    exclude, keep : list of str
+        Columns to leave out; columns to use even if they look like an index of the rows, or like names.
     unknown : {"other", "ignore", "refuse"}
         Strings without a one-hot column share one, have none, or are refused.
     standardize : bool
@@ -105,12 +105,13 @@ class Columns:
     missing: str = "indicator"
     max_levels: int = 100
     exclude: Sequence[str] = ()
+    keep: Sequence[str] = ()
     unknown: str = "other"
     standardize: bool = False
     first_rows: int = 10_000
 
     def __post_init__(self) -> None:
-        for name in ("strings", "numbers", "exclude"):
+        for name in ("strings", "numbers", "exclude", "keep"):
             given = getattr(self, name)
             if isinstance(given, str) or not all(isinstance(each, str) for each in given):
                 raise TypeError(f"Columns({name}=...) must be a list of names of columns, got {given!r}.")
@@ -592,16 +593,17 @@ class Codec:
 
     def _useless(self, name: str, column: Column) -> str:
         """Return why no model can use a column; nothing if one can."""
-        values = column.values[~column.missing]
+        values, options = column.values[~column.missing], self.options
         if not len(values):
-            return _NO_VALUES
+            return "" if name in options.keep else _NO_VALUES
+        if name in (*options.keep, *options.strings, *options.numbers):
+            return ""
         if column.kind == STRING:
             if name == "":
                 return _IS_INDEX
-            is_free = name not in self.options.strings and self.options.unknown != "refuse"
-            many = len(column.words) > self.options.max_levels and 2 * len(column.words) > len(values)
-            return _UNIQUE if many and is_free else ""
-        if column.kind != NUMBER or name in self.options.numbers:
+            are_many = len(column.words) > options.max_levels and 2 * len(column.words) > len(values)
+            return _UNIQUE if are_many and options.unknown != "refuse" else ""
+        if column.kind != NUMBER:
             return ""
         is_index = (_UNNAMED.fullmatch(name) and _are_different_integers(values) and not column.has_gaps) or (
             _INDEX_NAME.fullmatch(name) and not column.has_gaps and _counts_rows(values)
@@ -677,7 +679,7 @@ _UNIQUE = "most of its values are unique"
 
 
 def _instead(name: str) -> str:
-    return f"Columns(strings=[{name!r}]) or Columns(numbers=[{name!r}]) keeps it"
+    return f"Columns(keep=[{name!r}]) uses it"
 
 
 def _with(table: Table, place: int, column: Column) -> Table:

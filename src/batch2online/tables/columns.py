@@ -48,7 +48,7 @@ class ColumnError(ValueError):
     def __init__(self, row: int, why: str, name: str | int | None = None) -> None:
         place = "" if name is None else f", column {name!r},"
         super().__init__(f"Row {row}{place} {why}")
-        self.row, self.why = row, why
+        self.row, self.why, self.name = row, why, name
 
 
 def unsupported(dtype: Any) -> ColumnError:

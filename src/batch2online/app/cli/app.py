@@ -91,7 +91,10 @@ file_options = (
     ),
 )
 
-_MISSING = "Missing values: raise an error, drop the row, impute the mean, or pass NaN to --estimator."
+_MISSING = (
+    "Missing values: impute the mean and add a column that says where, impute the mean alone, drop the row, raise an "
+    "error, or pass NaN to --estimator."
+)
 _CATEGORIES = "String columns: one-hot encode them or raise an error."
 _UNKNOWN = "Categories not among the first rows: encode as 'other', as all zeros, or raise an error."
 _MAX_LEVELS = "Maximum number of one-hot columns per feature; the most frequent categories get one."
@@ -100,7 +103,7 @@ columns = (
     click.option("--target", metavar="COLUMN", help="Column to predict."),
     _list("--columns", "Features. Default: all other columns."),
     _list("--exclude", "Columns to ignore."),
-    _choice("--missing", ["refuse", "drop", "mean", "keep"], _MISSING, default="refuse"),
+    _choice("--missing", ["indicator", "mean", "drop", "refuse", "keep"], _MISSING, default="indicator"),
     _choice("--categories", ["encode", "refuse"], _CATEGORIES, default="encode"),
     _choice("--unknown", ["other", "ignore", "refuse"], _UNKNOWN, default="other"),
     _count("--max-levels", _MAX_LEVELS, default=100),
@@ -119,7 +122,7 @@ stored_estimator = (
 )
 
 _ESTIMATOR = "Batch estimator to wrap: a dotted class name, or a .py file that defines `model`."
-_LOOKAHEAD = "Rows used to infer categories, means and scales. Default: 10000; from a pipe, the rows received first."
+_LOOKAHEAD = "Rows used to infer categories, means and scales. Default: the first 10000 of the stream."
 input_and_task = options(
     click.argument("files", metavar="[FILE]...", nargs=-1),
     click.option("--dataset", metavar="NAME", help="Built-in data set instead of FILE; see `batch2online datasets`."),

@@ -12,7 +12,6 @@ from typing import Any
 from batch2online.app.inputs import DataError, FileFormat, Layout
 from batch2online.app.learners import all_options, flag, options_of
 from batch2online.declaration import Setting
-from batch2online.frames.preparation import MAX_CATEGORIES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +30,10 @@ class Settings(FileFormat):
     exclude: tuple[str, ...] = ()
     standardize: bool = False
     order: str = "given"
-    missing: str = "refuse"
+    missing: str = "indicator"
     categories: str = "encode"
     unknown: str = "other"
-    max_levels: int = MAX_CATEGORIES
+    max_levels: int = 100
     dates: str = "number"
     lookahead: int | None = None
 
@@ -68,6 +67,18 @@ class Settings(FileFormat):
     def given(self, *names: str) -> dict[str, Any]:
         """Return those of these options of the estimator that were given."""
         return {name: self.learner[name] for name in names if name in self.learner}
+
+    def of_columns(self) -> dict[str, Any]:
+        """Return the parameters of :class:`batch2online.Columns`."""
+        return {
+            "missing": "refuse" if self.missing == "drop" else self.missing,
+            "unknown": self.unknown,
+            "max_levels": self.max_levels,
+            "dates": self.dates,
+            "standardize": self.standardize,
+            "keep": self.columns,
+            **({} if self.lookahead is None else {"first_rows": self.lookahead}),
+        }
 
     def layout(self, **further: Any) -> Layout:
         """Return how files are read."""

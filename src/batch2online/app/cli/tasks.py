@@ -19,6 +19,7 @@ from batch2online.datasets import NamedTable, synthetic
 from batch2online.datasets.tables import LABELS, TARGETS
 from batch2online.frames.columns import ColumnType
 from batch2online.methods.losses import PredictorLoss, predictor_loss
+from batch2online.tables.codec import Columns
 
 REAL_DATASETS: dict[str, Mapping[str, Any]] = {
     "classification": datasets.CLASSIFICATION,
@@ -100,9 +101,14 @@ class Task:
         """Return an unfitted online estimator with the settings of the run."""
         try:
             batch = self.batch() if self.is_wrapped else None
-            return estimator_of(self.settings.task, self.settings.learner, batch)
+            model = estimator_of(self.settings.task, self.settings.learner, batch)
+            return model.set_params(columns=self.column_options())
         except ValueError as error:
             raise DataError(str(error)) from error
+
+    def column_options(self) -> Columns:
+        """Return how tables become rows of numbers."""
+        return Columns(**self.settings.of_columns())
 
     def accepts_missing(self) -> bool:
         """Whether rows may contain NaN."""
