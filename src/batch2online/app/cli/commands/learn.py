@@ -16,7 +16,7 @@ from batch2online.answers import losses_of_answers
 from batch2online.app.cli.alarms import KINDS, alarms_of, check_webhook, send
 from batch2online.app.cli.files import json_text, valid
 from batch2online.app.cli.run.result import Recorder, change_record
-from batch2online.app.cli.run.source import Chunk, TableStream, open_input, placed
+from batch2online.app.cli.run.source import Chunk, TableStream, in_options, open_input, placed
 from batch2online.app.cli.run.state import APPENDED, INPUT, content_key, facts_in
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
@@ -214,7 +214,7 @@ def _learn_night(durable: Durable, stream: TableStream, night: Night, keys: Sequ
         except ColumnError as error:
             raise placed(error, stream.place) from error
         except ValueError as error:
-            raise DataError(str(error)) from error
+            raise DataError(in_options(str(error))) from error
         line(night, stream.progress(night.rows))
     stream.close()
     for key in keys:

@@ -14,7 +14,7 @@ import orjson
 
 from batch2online.app.cli.models import predictions
 from batch2online.app.cli.run.result import Recorder, change_record
-from batch2online.app.cli.run.source import Chunk, TableStream, checksum, placed
+from batch2online.app.cli.run.source import Chunk, TableStream, checksum, in_options, placed
 from batch2online.app.cli.run.state import FileModel, MemoryModel, Position
 from batch2online.app.inputs import DataError
 from batch2online.tables.columns import ColumnError
@@ -172,7 +172,7 @@ class LearningLoop:
                     before = self.rows - len(piece[0]) - first
                     raise placed(error, lambda row: self._stream.place(before + row)) from error  # noqa: B023
                 except ValueError as error:
-                    raise DataError(str(error)) from error
+                    raise DataError(in_options(str(error))) from error
                 self._emitter.after(self.model)
             self.recorder.record(self.model)
 

@@ -155,7 +155,8 @@ def _finite(column: Any, drops: bool) -> Any:
 def placed(error: ColumnError, place: Callable[[int], str]) -> DataError:
     """Return the error of a cell with its place in the file."""
     remedies = (Remedy.DROP_ROWS, Remedy.IMPUTE) if "infinity" in error.why else (Remedy.EXCLUDE,)
-    return DataError(f"{place(error.row)}, column {error.name!r}, {error.why}", *remedies, about=(str(error.name), ""))
+    message = in_options(f"{place(error.row)}, column {error.name!r}, {error.why}")
+    return DataError(message, *remedies, about=(str(error.name), ""))
 
 
 def targets_of(batch: Batch, target: str, has_labels: bool) -> tuple[Any, BoolArray]:
@@ -283,7 +284,7 @@ class TableStream:
 
     def note(self, note: str) -> None:
         """Add a note, once; it names options of the command."""
-        note = _OPTION.sub(_as_option, note)
+        note = in_options(note)
         if note not in self.notes:
             self.notes.append(note)
             self.on_note(note)
@@ -414,12 +415,16 @@ def _encoded(codec: Codec, chunks: Sequence[Chunk]) -> Iterator[tuple[FloatArray
         yield codec.encode(codec.checked(table)), targets
 
 
-def _as_option(found: re.Match[str]) -> str:
-    """Return a setting of ``Columns`` as the option of the command.
+def in_options(text: str) -> str:
+    """Return a note or an error with options of the command in the place of those of ``Columns``.
 
-    >>> [_OPTION.sub(_as_option, each) for each in ("Columns(missing='mean')", "Columns(max_levels=...)")]
-    ['--missing mean', '--max-levels N']
+    >>> in_options("Columns(missing='mean') leaves it out, Columns(max_levels=...) sets how many")
+    '--missing mean leaves it out, --max-levels N sets how many'
     """
+    return _OPTION.sub(_as_option, text)
+
+
+def _as_option(found: re.Match[str]) -> str:
     name, value = found[1], found[3]
     return "--columns" if name == "keep" else f"--{name.replace('_', '-')} {'N' if value == '...' else value}"
 
