@@ -4,7 +4,7 @@ Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(i
 :func:`error` measures how well a coreset stands for its rows.
 """
 
-from batch2online.methods.any_estimator.sensitivity import LewisScore, LogisticScore, Sensitivity
+from batch2online.methods.any_estimator.sensitivity import LewisScore, Sensitivity
 from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.coreset_error import errors
 from batch2online.methods.clustering.sketch import Clustering
@@ -21,7 +21,6 @@ __all__ = [
     "Everything",
     "Leverage",
     "LewisScore",
-    "LogisticScore",
     "PilotSampling",
     "RidgeLeverage",
     "Sensitivity",

@@ -473,7 +473,7 @@ class Durable:
 
     def _answer_content(self, schema: Any) -> dict[str, Any]:
         model = self._model
-        return {"answerer": model._stored_answerer(model.stream.answerer), "schema": schema}
+        return {"answerer": model.stream.answerer, "schema": schema}
 
     def _answer_number(self, schema: Any) -> int:
         """Return the number of what answers now for rows of this schema."""
@@ -830,7 +830,7 @@ class Durable:
 
     def _write_state(self) -> None:
         self._move_history()
-        model_file.write_state(self._database, self.model._state() | self.model._fitted_state())
+        model_file.write_state(self._database, self.model._state())
         waiting = list(self._worker.waiting)
         for rows in waiting:
             journal.append(self._database, self._model, list(rows.batches), rows)

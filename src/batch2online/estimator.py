@@ -522,10 +522,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         problem = None if change is None else change(self._stream.problem)
         return PreparedRows([(points, targets, ones(len(points)))], problem)
 
-    def _stored_answerer(self, answerer: Any) -> Any:
-        """Return what a file holds of a model or warm-up that predicted pending rows."""
-        return answerer
-
     def _restored_answerer(self, stored: Any) -> Any:
         """Return the model or warm-up that a file holds, checked."""
         self._stream.check_answerer(stored)
@@ -1092,18 +1088,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             cls.__doc__ = declaration.documented(cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the estimator to one file, atomically; :func:`batch2online.load` returns it.
-
-        Of a :class:`BatchToOnline`, the file holds the fitted model and the rows that it was fitted on. A warning says
-        when it lacks the model: ``load(path, refit=True)`` then fits it again.
-        """
+        """Save the estimator to one file, atomically; :func:`batch2online.load` returns it."""
         self._check_fitted()
         self._check_settings()
-        fitted = self._fitted_state()
         from batch2online.storage import model_file  # imported on first use
 
-        model_file.save(path, self._state() | fitted | {"timings": self._timings_state()})
-        self._warn_of_missing(fitted)
+        model_file.save(path, self._state() | {"timings": self._timings_state()})
 
     def _state(self) -> dict[str, Any]:
         engine, params = self._check_fitted().whole(), self.get_params(deep=False)
@@ -1121,13 +1111,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the timings of refits: beside the state, since seconds differ from run to run."""
         timings = self._stream.current.timings
         return timings.solves, timings.rows, timings.seconds, [tuple(fit) for fit in timings.models]
-
-    def _fitted_state(self) -> dict[str, Any]:
-        """Return what a file stores besides the state: the same model can be written in several ways."""
-        return {}
-
-    def _warn_of_missing(self, stored: dict[str, Any]) -> None:
-        """Warn if a file that was saved needs more than ``load(path)``."""
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False) -> Self:

@@ -25,10 +25,9 @@ _FORMATS = {
 
 _FREQUENT, _MEAN, _SEEDS = "most frequent class", "mean so far", "k-means++ seeds"
 _BASELINES = {
-    "accuracy": _FREQUENT, "error rate": _FREQUENT, "log loss": "class shares", "RMSE": _MEAN, "MAE": _MEAN,
-    "mean loss": _MEAN, MEAN_DISTANCE: _SEEDS,
+    "accuracy": _FREQUENT, "error rate": _FREQUENT, "log loss": "class shares", MEAN_DISTANCE: _SEEDS,
 }  # fmt: skip
-"""What the baseline of each measure is."""
+"""What the baseline of a measure is, if not the mean so far."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
         quality=tuple(_shown(measure, scale, unit) for measure in quality.items()),
         verdict=verdict(model, quality, beside),
         beside=tuple(
-            (name, f"{_BASELINES[name]}: {_shown((name, value), scale, unit)[1]}")
+            (name, f"{baseline_of(name)}: {_shown((name, value), scale, unit)[1]}")
             for name, value in beside.items()
             if name in quality
         ),
@@ -220,7 +219,7 @@ def _percent(share: float, digits: int = 0) -> str:
 
 def best_of(model: Any) -> str:
     """Return the best model that the loss is compared with, in words."""
-    if getattr(model.regret_, "out_of_sample", False):
+    if model.regret_.out_of_sample:
         return "model in hindsight, out of sample"
     name: str = model.stream.problem.best_model
     return name
@@ -265,7 +264,7 @@ def excess(error: float) -> str:
 
 def baseline_of(name: str) -> str:
     """Return what the baseline of a measure is."""
-    return _BASELINES[name]
+    return _BASELINES.get(name, _MEAN)
 
 
 def format_measure(name: str, value: float, scale: float = 1.0, unit: str = "") -> str:
@@ -323,7 +322,7 @@ def _below_one(regret: Regret) -> str:
     """Return why a ratio is below 1, where it is: one model for all rows cannot lose more than the best one."""
     if regret.ratio >= 1:
         return ""
-    if getattr(regret, "out_of_sample", False):
+    if regret.out_of_sample:
         return " (below 1: in hindsight each half of the rows is predicted by a model of the other half)"
     if regret.ratio_interval[1] >= 1:
         return " (below 1: that is measured on the coreset alone)"

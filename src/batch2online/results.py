@@ -217,6 +217,8 @@ class Regret:
         then that of the best model for *these* weights, not of the best single model.
     reason : str
         Why the loss is NaN: rows that were learned without order were never predicted before they were learned.
+    out_of_sample : bool
+        Whether the optimum is measured on rows that its model was not fitted to, as for flexible models.
     """
 
     loss: float
@@ -232,6 +234,7 @@ class Regret:
     resolution: float = 0.0
     half_life: int | None = None
     reason: str = ""
+    out_of_sample: bool = False
 
     @property
     def is_exact_fit(self) -> bool:

@@ -211,15 +211,13 @@ class StreamState:
                 self.validate_model(benefit.former)
 
     def validate_model(self, model: Any) -> None:
-        """Raise ValueError unless a model is one of the problem; that of a wrapped estimator is given by its rows."""
+        """Raise ValueError unless a model is one of the problem; one that brings its rows has rows of this shape."""
         if self.problem is not None:
             self.problem.validate_model(model, self.sketch)
         elif model is None:
             require(not self.has_model or model is not self.model, "model: found none")
-        else:
-            require_equal("type of the model", type(model), Rows)
-            require(len(model), "model: found one without rows")
-            check_width([model], *self.shape)
+        if isinstance(rows := getattr(model, "rows", None), Rows):
+            check_width([rows], *self.shape)
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: seconds differ from run to run, and are stored beside the state."""

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -88,7 +88,6 @@ WITHOUT_A_FORM = {
     "function": (lambda: BatchToOnline(mean, loss=squares, random_state=0), "estimator"),
     "own estimator": (lambda: BatchToOnline(Mine(), random_state=0), "estimator"),
     "own step": (lambda: BatchToOnline(make_pipeline(StandardScaler(), Mine()), random_state=0), "estimator"),
-    "dict": (lambda: BatchToOnline(LogisticRegression(class_weight={0: 1, 1: 2}), random_state=0), "estimator"),
     "own loss": (lambda: BatchToOnline(Ridge(), loss=absolute, random_state=0), "loss"),
     "own coreset": (lambda: BatchToOnline(Ridge(), coreset=own_coreset, random_state=0), "coreset"),
     "own policy": (lambda: BatchToOnline(Ridge(), refresh=Seldom(), random_state=0), "refresh"),

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, theory
-from batch2online.methods.any_estimator.problem import degrees_of
+from batch2online.methods.any_estimator.models import degrees_of
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.refresh import Adaptive, Geometric
 from streams import stream

@@ -7,7 +7,7 @@ import pytest
 
 from batch2online import coresets
 from batch2online.methods import scores
-from batch2online.methods.any_estimator.sensitivity import LewisScore, LogisticScore
+from batch2online.methods.any_estimator.sensitivity import LewisScore
 from batch2online.methods.clustering import coreset_error
 from batch2online.sketches.base import Coreset
 
@@ -37,14 +37,6 @@ def test_a_row_of_weight_w_scores_like_w_rows(p, intercept):
     light = score(points[origin], np.ones(len(origin)))
     np.testing.assert_allclose(heavy, np.bincount(origin, light), rtol=1e-4)
     assert heavy.sum() == pytest.approx(2 + intercept, rel=1e-4)
-
-
-def test_the_logistic_score_is_the_lewis_weight_plus_the_share_of_weight():
-    points, weights = RNG(10).normal(size=(30, 2)), RNG(11).uniform(0.1, 4, size=30)
-    lewis = scores.lewis(np.column_stack([np.ones(30), points]) * weights[:, None], 1.0)
-    np.testing.assert_allclose(LogisticScore()(points, weights), lewis + weights / weights.sum(), rtol=1e-6)
-    # rows at the origin have no leverage without a constant: their share keeps them
-    assert (LogisticScore(intercept=False)(np.zeros((5, 2)), np.ones(5)) == 0.2).all()
 
 
 def test_scores_in_proportion_give_the_size_asked_for():

@@ -27,9 +27,8 @@ from sklearn.preprocessing import StandardScaler
 
 from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load, schema
 from batch2online.app.cli.app import run_safely
-from batch2online.methods.any_estimator import fitted_models, serialization, weighted_fit
+from batch2online.methods.any_estimator import estimator, problem, weighted_fit
 from batch2online.methods.any_estimator.problem import EstimatorProblem
-from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.storage.errors import StoreError
 from batch2online.storage.tree import DEEPEST, CheckpointError, decoded, encoded, state_of
 from batch2online.validation import LARGEST
@@ -139,21 +138,30 @@ for path in sys.argv[1:]:
 """
 
 
+def forge_parameter(manifest, name, value):
+    """Change a parameter of the estimator, or of one of its steps."""
+    stored = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]
+    entries = json.loads(stored["parts"])
+    params = [pair for kind, content in entries if kind == "unfitted" for pair in content[1]]
+    next(pair for pair in params if pair[0] == name)[1] = value
+    stored["parts"] = json.dumps(entries)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.full
 def test_parameters_cannot_exhaust(tmp_path):
     asked_for = [
-        (MLPRegressor(hidden_layer_sizes=(2,), max_iter=5), "hidden_layer_sizes", {"tuple": [20_000, 20_000]}),
+        (MLPRegressor(hidden_layer_sizes=(2,), max_iter=5), "max_iter", 10**9),
         (RandomForestRegressor(n_estimators=2), "n_estimators", 10**9),
         (Ridge(), "max_iter", 10**9),
         (KMeans(2, n_init=1), "n_init", 10**9),
     ]
-    for estimator, parameter, value in asked_for:
-        path = tmp_path / type(estimator).__name__
-        resample = isinstance(estimator, MLPRegressor)
-        model = BatchToOnline(estimator, coreset_size=50, resample=resample, random_state=0).fit(X, Y)
+    for asking, parameter, value in asked_for:
+        path = tmp_path / type(asking).__name__
+        resample = isinstance(asking, MLPRegressor)
+        model = BatchToOnline(asking, coreset_size=50, resample=resample, random_state=0).fit(X, Y)
         manifest, members = saved(model, path)
-        manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"][parameter] = value
+        forge_parameter(manifest, parameter, value)
         path.write_bytes(forged(manifest, members))
     start = time.perf_counter()
     paths = map(str, sorted(tmp_path.iterdir()))
@@ -194,14 +202,15 @@ def test_the_memory_of_a_pipeline_is_left_out_and_no_code_of_it_runs(tmp_path, m
 def test_a_file_that_names_a_path_is_refused_and_nothing_is_written(tmp_path, trusted):
     manifest, members = saved(wrapped(pipeline()), tmp_path / "model")
     target = tmp_path / "anywhere"
-    params = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"]
-    params["memory"] = str(target)
+    for path in (str(target), "bare"):
+        forge_parameter(manifest, "memory", path)
+        (tmp_path / "model").write_bytes(forged(manifest, members))
+        with pytest.raises(CheckpointError, match="memory of Pipeline is a path, and no file may name one"):
+            load(tmp_path / "model", trusted=trusted)
+    forge_parameter(manifest, "memory", None)
+    forge_parameter(manifest, "solver", str(target))
     (tmp_path / "model").write_bytes(forged(manifest, members))
-    with pytest.raises(CheckpointError, match="no file may name one"):
-        load(tmp_path / "model", trusted=trusted)
-    params["memory"] = "bare"
-    (tmp_path / "model").write_bytes(forged(manifest, members))
-    with pytest.raises(CheckpointError, match="memory of Pipeline is a path"):
+    with pytest.raises(CheckpointError, match=r"solver of Ridge is the path .*no file may name one"):
         load(tmp_path / "model", trusted=trusted)
     assert os.listdir(tmp_path) == ["model"]
 
@@ -244,6 +253,12 @@ def test_trust_is_given_by_names(trusted, tmp_path):
         load(tmp_path / "model", trusted=trusted)
 
 
+def hold_no_models(patch):
+    """Let files hold rows and no fitted models."""
+    for module in (problem, estimator):
+        patch.setattr(module, "stored_model", lambda _: None)
+
+
 def count_fits(monkeypatch):
     fits = []
     seeded = weighted_fit.seeded
@@ -253,7 +268,7 @@ def count_fits(monkeypatch):
 
 def test_a_model_that_no_file_can_hold_is_fitted_again_if_the_caller_says_so(tmp_path, monkeypatch):
     model = ridge()
-    monkeypatch.setattr(fitted_models, "dumped", lambda _: None)
+    hold_no_models(monkeypatch)
     with pytest.warns(UserWarning, match=r"not the fitted model, which has parts that no file can hold.*refit=True"):
         model.save(tmp_path / "model")
     fits = count_fits(monkeypatch)
@@ -267,10 +282,11 @@ def test_a_model_that_no_file_can_hold_is_fitted_again_if_the_caller_says_so(tmp
 def forged_model(path, model, change):
     """The checkpoint of a model whose table of parts, or whose arrays, have been changed."""
     manifest, members = saved(model, path)
-    text, arrays = manifest["state"]["dict"]["fitted"]["tuple"]
+    stored = fields_of(manifest, "learner", "model")
+    text, arrays = stored["model"]["tuple"]
     names = [f"a{each['array']}.npy" for each in arrays["list"]]
     entries, contents = json.loads(text), [np.load(io.BytesIO(members[name])).tobytes() for name in names]
-    manifest["state"]["dict"]["fitted"]["tuple"][0] = change(entries, contents) or json.dumps(entries)
+    stored["model"]["tuple"][0] = change(entries, contents) or json.dumps(entries)
     for name, content in zip(names, contents, strict=True):
         members[name] = npy(np.frombuffer(content, dtype=np.uint8))
     path.write_bytes(forged(manifest, members))
@@ -325,9 +341,9 @@ def without_fitted(model, path, **parameters):
     """Save a model as somebody does who leaves the fitted form out and asks for more, where nothing is fitted yet."""
     model.estimator.set_params(**parameters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted_models, "dumped", lambda _: None)
-        patch.setattr(BatchToOnline, "_warn_of_missing", lambda *_: None)
-        model.save(path)
+        hold_no_models(patch)
+        with pytest.warns(UserWarning, match="not the fitted model"):
+            model.save(path)
     return path
 
 
@@ -341,14 +357,13 @@ def asking_for_memory(path):
     return without_fitted(model, path, n_components=250, covariance_type="full")
 
 
-def of_half_lives(path):
+def of_half_lives():
     rows, targets = np.resize(X, (900, 3)), np.resize(Y, 900)
     model = BatchToOnline(Ridge(), half_life="auto", coreset_size=60, random_state=0)
     for start in range(0, 900, 300):
         model.partial_fit(rows[start : start + 300], targets[start : start + 300])
-    assert all(state.has_model for state in model._stream.learner.states)
-    model.save(path)
-    return path
+    assert all(state.has_model for state in model.stream.learner.states)
+    return model
 
 
 HOSTILE = {"processes": asking_for_processes, "memory": asking_for_memory}
@@ -373,14 +388,15 @@ def test_no_way_into_a_file_fits(kind, way, tmp_path, monkeypatch, capsys):
     assert way == "Durable" or path.read_bytes() == content
 
 
-def test_models_of_other_half_lives_are_fitted_when_rows_come(tmp_path, monkeypatch):
-    path = of_half_lives(tmp_path / "model")
+def test_models_of_all_half_lives_come_out_of_a_file(tmp_path, monkeypatch):
+    model = of_half_lives()
+    model.save(tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr(EstimatorProblem, "fit_on", lambda *_: pytest.fail("it was fitted"))
-        model = load(path)
-        assert np.isfinite(model.predict(X)).all()
-    twin = load(path).partial_fit(X, Y)
-    assert twin._stream.current.loss == model.partial_fit(X, Y)._stream.current.loss
+        refuse_to_fit(patch)
+        twin = load(tmp_path / "model")
+        np.testing.assert_array_equal(twin.predict(X), model.predict(X))
+        twin.partial_fit(X[:1], Y[:1])
+    assert twin.partial_fit(X[1:], Y[1:]).regret_.loss == model.partial_fit(X, Y).regret_.loss
 
 
 def test_the_model_of_a_seeded_estimator_is_loaded(tmp_path, monkeypatch):
@@ -389,7 +405,6 @@ def test_the_model_of_a_seeded_estimator_is_loaded(tmp_path, monkeypatch):
     model.save(tmp_path / "model")
     with monkeypatch.context() as patch:
         refuse_to_fit(patch)
-        patch.setattr(serialization, "seeded", lambda estimator, seed: seeded(estimator, seed))
         np.testing.assert_array_equal(load(tmp_path / "model").cluster_centers_, model.cluster_centers_)
 
 
@@ -401,8 +416,7 @@ def test_trust_opens_no_file_that_rows_name(tmp_path):
     for at in range(20):
         model.learn_one(str(tmp_path / ("one", "two")[at % 2]), "ab"[at % 2])
     manifest, members = saved(model, tmp_path / "model")
-    steps = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"]["steps"]
-    steps["list"][0]["tuple"][1]["dict"]["params"]["dict"]["input"] = "filename"
+    forge_parameter(manifest, "input", "filename")
     (tmp_path / "model").write_bytes(forged(manifest, members))
     for settings in ({}, {"trusted": True}, {"trusted": True, "refit": True}):
         with pytest.raises(CheckpointError, match="reads the files that its rows name"):

@@ -7,8 +7,11 @@ import copy
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forging
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
@@ -149,6 +152,23 @@ def test_a_checkpoint_before_the_first_model(tmp_path):
     assert twin.coef_.shape == (5,)
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(class_weight={0: 1.0, 1: 2.0}),
+        make_pipeline(OneHotEncoder(dtype=np.float32, handle_unknown="ignore"), Ridge()),
+        make_pipeline(make_column_transformer((StandardScaler(), [0, 1]), ("drop", slice(3, 5))), Ridge()),
+    ],
+)
+def test_parameters_of_estimators_come_back(estimator, tmp_path):
+    X, y = data("labels")
+    model = BatchToOnline(estimator, random_state=0).partial_fit(np.round(X[:200]), y[:200])
+    model.save(tmp_path / "model")
+    twin = load(tmp_path / "model")
+    assert repr(twin.estimator) == repr(estimator)
+    np.testing.assert_array_equal(twin.predict(np.round(X)), model.predict(np.round(X)))
+
+
 class OwnRegressor(Ridge):
     pass
 
@@ -166,7 +186,8 @@ def test_estimators_from_elsewhere_are_never_looked_up(tmp_path):
 def forge_an_estimator(path, module, name):
     BatchToOnline(Ridge(), random_state=0).fit(*data("regression")).save(path)
     manifest, members = forging.opened(path.read_bytes())
-    manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"] |= {"module": module, "class": name}
+    stored = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]
+    stored["parts"] = stored["parts"].replace("sklearn.linear_model._ridge.Ridge", f"{module}.{name}")
     path.write_bytes(forging.forged(manifest, members))
 
 

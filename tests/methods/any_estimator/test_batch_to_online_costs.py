@@ -12,10 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
 from batch2online.estimator import timings_from
 from batch2online.methods.any_estimator.problem import EstimatorProblem
-from batch2online.methods.any_estimator.row_losses import LastLosses
 from batch2online.refresh import Geometric
 from batch2online.results import FitTiming, Timings
-from batch2online.rows import Rows
 from wrapped_cases import N, assert_same, data, learn, learned, new, weighted_mean
 
 
@@ -49,20 +47,6 @@ def test_scores_of_all_rows_are_computed_once_a_look():
     assert (
         model.coreset_ == coresets.Sensitivity(score, coreset_size=60, random_state=0).add(X[:200], y[:200]).coreset()
     )
-
-
-def test_remembered_losses_are_those_of_the_same_rows_alone():
-    known = LastLosses()
-
-    def rows(ids, value=1.0):
-        return Rows(np.full((2, 1), value), np.empty((2, 0)), np.ones(2), np.array(ids))
-
-    assert known.of(rows([3, 4]), lambda: np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
-    assert known.of(rows([3, 4]), lambda: np.zeros(2)).tolist() == [1.0, 2.0]
-    assert copy.deepcopy(known).of(rows([3, 4]), lambda: np.zeros(2)).tolist() == [0.0, 0.0]
-    assert known.of(rows([3, 5]), lambda: np.ones(2)).tolist() == [1.0, 1.0]
-    assert known.of(rows([3, 4]), lambda: np.zeros(2)).tolist() == [0.0, 0.0]
-    assert known.of(rows([3, 4], 7.0), lambda: np.ones(2)).tolist() == [1.0, 1.0]
 
 
 def test_rows_of_an_interrupted_call_are_not_taken_for_those_that_get_their_ids(monkeypatch):

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.methods.any_estimator.defaults import final_step
+from batch2online.methods.any_estimator.models import final_step
 from batch2online.numerics.distances import squared_distances
 from batch2online.numerics.matching import matched, matched_weight, shared_weight
 

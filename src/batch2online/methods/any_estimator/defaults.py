@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from batch2online.methods.any_estimator.models import final_step
 from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.low_rank.sketch import RidgeLeverage
@@ -159,11 +159,6 @@ def checked_churn_price(price: float | None, kind: str) -> float:
     if isinstance(price, bool) or not 0 <= price < np.inf:
         raise ValueError(f"churn_price must be a finite number that is not negative, got {price!r}.")
     return float(price)
-
-
-def final_step(estimator: Any) -> Any:
-    """Return the last step of a pipeline; the estimator itself otherwise."""
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
 def start_of(estimator: Any, width: int) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_clusterer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from batch2online import sampling
 from batch2online._types import FloatArray
@@ -24,19 +27,29 @@ from batch2online.frames.schema import FRAMES, FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
-from batch2online.methods.any_estimator import defaults, fitted_models, input_support, serialization
-from batch2online.methods.any_estimator.delegation import delegated, if_model_has
-from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of
-from batch2online.methods.any_estimator.row_losses import OfPrediction, loss_of
+from batch2online.methods.any_estimator import defaults, input_support
+from batch2online.methods.any_estimator.models import InputRows
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
+from batch2online.methods.any_estimator.row_losses import loss_of
+from batch2online.methods.any_estimator.stored_models import check_trusted, stored_model
+from batch2online.methods.any_estimator.stored_parameters import (
+    is_missing,
+    parameter_of,
+    quietly_stored,
+    stored_parameter,
+)
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.methods.losses import PredictorLoss
 from batch2online.numerics.memory import parsed_bytes
+from batch2online.numerics.threads import one_openmp_thread
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch, Rows, check_width
+from batch2online.rows import Batch
 from batch2online.settings import WrappedSettings
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
+from batch2online.state import StreamState
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.stream import Stream
@@ -44,22 +57,28 @@ from batch2online.tables.capsules import table as arrow_table
 from batch2online.tables.codec import Codec, Columns
 from batch2online.tables.columns import Table
 from batch2online.validation import check_targets
+from batch2online.warm_up import Free
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
 
 
-@dataclass(frozen=True)
-class EstimatorRegret(Regret):
-    """A :class:`Regret` without secondary loss.
+def if_model_has(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Offer a method only if the model has the one of this name, so that ``hasattr`` returns the same for both."""
+    decorate: Callable[[Callable[..., Any]], Any] = available_if(lambda self: hasattr(self._model_or_estimator(), name))
+    return decorate
 
-    The optimum is that of the best model known, the current one or one fitted now, measured on all rows if
-    they are kept and on the coreset otherwise. That of a flexible model (trees, boosters, kernels, neighbours, fewer
-    than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows under a model of the
-    other half.
-    """
 
-    out_of_sample: bool = False
+def delegated(name: str, doc: str) -> Any:
+    """Return the method that passes validated rows to the method of the current model."""
+
+    @one_openmp_thread()
+    def method(self: BatchToOnline, X: InputRows) -> Any:
+        return getattr(self.model_, name)(self._checked_rows(X))
+
+    method.__name__, method.__doc__ = name, doc
+    method.__qualname__ = f"BatchToOnline.{name}"
+    return if_model_has(name)(method)
 
 
 class BatchToOnline(Labelled, WrappedSettings):
@@ -227,7 +246,11 @@ class BatchToOnline(Labelled, WrappedSettings):
         is_free = defaults.kind_of(self.estimator) in ("function", "estimator") and not self.__sklearn_is_fitted__()
         y, change = (self._flattened(y), None) if is_free else super()._prepared_targets(y)
         if y is not None and (loss := self._loss_with_domain) is not None:
-            loss.check(check_targets(y, len(y))[:, 0] if np.ndim(y) == 1 else y)
+            if np.ndim(y) != 1:
+                raise ValueError(
+                    f"The {type(loss).__name__} loss is of one target, got targets of shape {np.shape(y)}."
+                )
+            loss.check(check_targets(y, len(y))[:, 0])
         return y, change
 
     @property
@@ -235,11 +258,11 @@ class BatchToOnline(Labelled, WrappedSettings):
         return self._loss_with_domain is None
 
     @property
-    def _loss_with_domain(self) -> OfPrediction | None:
+    def _loss_with_domain(self) -> PredictorLoss | None:
         """The loss, if it is not made for all targets; before the stream begins, that of the parameters."""
         given = None if self.loss is None else loss_of(self.loss)
         loss = self._stream.problem.loss if self.__sklearn_is_fitted__() else given
-        return loss if isinstance(loss, OfPrediction) else None
+        return loss if isinstance(loss, PredictorLoss) else None
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -362,16 +385,14 @@ class BatchToOnline(Labelled, WrappedSettings):
             return rows
         return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
 
-    def _stored_answerer(self, answerer: Any) -> Any:
-        """Return the rows that a model was fitted on: a refit on them gives the same model."""
-        return rows_of(answerer) if isinstance(answerer, FittedEstimator) else answerer
-
     def _restored_answerer(self, stored: Any) -> Any:
+        super()._restored_answerer(stored)
         current = self._stream.current
-        if not isinstance(stored, Rows):
-            return super()._restored_answerer(stored)
-        check_width([stored], *current.shape)
-        return current.model if current.problem.same(current.model, stored) else current.problem.fitted_later(stored)
+        if isinstance(stored, FittedEstimator):
+            if current.has_model and stored.has_rows_of(current.model):
+                return current.model
+            current.problem.open(stored, None, may_fit=True)
+        return stored
 
     def _finish_fit(self, X: Any) -> None:
         """Add the labels of the rows, if the estimator is a clusterer that predicts."""
@@ -418,17 +439,17 @@ class BatchToOnline(Labelled, WrappedSettings):
     # -- quality -------------------------------------------------------------------------------------------------
 
     @property
-    def regret_(self) -> EstimatorRegret:
-        """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
-        plain = self._check_fitted().regret()
-        known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        return EstimatorRegret(**known, out_of_sample=self._is_flexible)
+    def regret_(self) -> Regret:
+        """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset.
 
-    @property
-    def _is_flexible(self) -> bool:
-        stream = self._stream.view()
-        is_fitted = stream.current.model is not None
-        return is_fitted and bool(stream.problem.is_flexible(stream.current.model, len(stream.coreset())))
+        That model is the current one or one fitted now. The cost of a flexible one (trees, boosters, kernels,
+        neighbours, fewer than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
+        under a model of the other half.
+        """
+        stream = self._check_fitted().view()
+        model = stream.current.model
+        is_flexible = model is not None and stream.problem.is_flexible(model, len(stream.coreset()))
+        return replace(super().regret_, secondary_loss=None, secondary_name="", out_of_sample=is_flexible)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
@@ -445,15 +466,22 @@ class BatchToOnline(Labelled, WrappedSettings):
     @property
     def model_(self) -> Any:
         """The current model: a fitted estimator, or the return value of the function."""
-        stream = self._check_fitted()
-        if stream.model is None:
+        stream, model = self._check_fitted(), self._model_or_estimator()
+        if model is self.estimator:
             at = stream.current.refresh.next_check
             raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {stream.n_seen} seen.")
-        return stream.model.model
+        return model
 
     def _model_or_estimator(self) -> Any:
-        current = vars(self)["_stream"].current.model if "_stream" in vars(self) else None
-        return self.estimator if current is None else current.model
+        """Return the current model, or the estimator as long as there is none."""
+        stream = vars(self).get("_stream")
+        if stream is None:
+            return self.estimator
+        if stream.plan is None:
+            fitted = stream.current.model
+            vars(stream)["plan"] = None if fitted is None else fitted.model, self._encoding.schema
+        model, _ = stream.plan
+        return self.estimator if model is None else model
 
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
@@ -518,7 +546,7 @@ class BatchToOnline(Labelled, WrappedSettings):
     @if_model_has("predict")
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
-        model, schema = self.model_, self._encoding.schema
+        model, schema = self.model_, self._stream.plan[1]
         if schema is None or self._stream.columns is not None:
             return model.predict(self._decoded(self._row_of(x)[None], {}))[0]
         points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
@@ -540,58 +568,72 @@ class BatchToOnline(Labelled, WrappedSettings):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
-        return serialization.is_same(own, others)
+        if isinstance(own, CoresetBuilder) and isinstance(others, CoresetBuilder):
+            return own._settings() == others._settings()
+        return own is others or (isinstance(own, Policy) and own == others) or is_same(own, others)
 
     def _can_be_stored(self, value: Any) -> bool:
         if isinstance(value, Policy):
             return super()._can_be_stored(value)
-        return not serialization.is_missing(serialization.quiet_spec_of(value))
+        return not is_missing(quietly_stored(value))
 
     def _instead_of_durable(self, name: str) -> str:
         return f"Use save, and BatchToOnline.restore(path, {name}=...)."
 
     def _inner_settings(self) -> Any:
-        return serialization.quiet_spec_of(self.estimator)
+        return quietly_stored(self.estimator)
 
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         is_same = state["params"].get("estimator") == self._inner_settings()
         return {"estimator": self.estimator} if is_same else {}
 
-    def _state(self) -> dict[str, Any]:
-        return serialization.with_rows_for_models(super()._state())
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the estimator, its current model and the rows that this was fitted on to one file, atomically.
 
-    def _fitted_state(self) -> dict[str, Any]:
+        :func:`batch2online.load` returns it. A warning says when the file lacks the model, since that has parts that no
+        file can hold: ``load(path, refit=True)`` then fits it again.
+        """
+        super().save(path)
         current = self._stream.current.model
-        is_nameable = current is not None and "class" in self._inner_settings()
-        return {"fitted": fitted_models.dumped(current.model) if is_nameable else None}
-
-    def _warn_of_missing(self, stored: dict[str, Any]) -> None:
-        """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
-        if self._stream.current.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
-            return
+        if current is None or is_missing(self._inner_settings()) or stored_model(current.model) is not None:
+            return  # one of a function or of an own class is for ``restore`` anyway
         warnings.warn(
             f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
             "which has parts that no file can hold: load(path, refit=True) fits it again.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
+
+    def _state(self) -> dict[str, Any]:
+        state = super()._state()
+        stream: Stream = state["stream"]
+        problem = stream.problem
+        state |= {"labels": sorted(problem.labels.items(), key=itemgetter(0))}
+        if problem.encoding.schema is not None:
+            encoding = problem.encoding.within(stream.held_rows())
+            state |= {"schema": encoding.schema, "strings": encoding.strings}
+        state |= {"stream": stream.map(lambda each: replace(each, problem=None))}
+        return state | {"params": {name: stored_parameter(value) for name, value in state["params"].items()}}
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
-        fitted_models.check_trusted(trusted)
-        may_fit = refit or "estimator" in given
-        params = {n: serialization.built(value, n) for n, value in state["params"].items() if n not in given}
+        check_trusted(trusted)
+        params = {name: parameter_of(value, name) for name, value in state["params"].items() if name not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator.stream
             maker = estimator._unfitted_copy()
             maker.n_features_in_ = stream.width
             problem = maker._new_problem(stream.sketch.settings)
-            labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
+            labels, rows = estimator._checked_labels(state["labels"]), _checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._stream = serialization.with_restored_models(
-                stream, state.get("fitted"), trusted, may_fit, serialization.checked_orders(state.get("orders"), stream)
-            )
+            for each in stream.learner.states:
+                _check_scores(each)
+            own = state["params"].get("estimator")
+            is_own = "estimator" not in given or (not is_missing(own) and own == estimator._inner_settings())
+            for model in models_in(stream):
+                stream.problem.open(model, trusted, refit or "estimator" in given, is_own)
+            estimator._stream = stream
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -646,3 +688,28 @@ class BatchToOnline(Labelled, WrappedSettings):
         encoding.strings.add({hash_code(string): string for string in entry["strings"]})
         encoding.check(batch[0])
         return replace(super()._journalled_problem(batch, entry["labels"]), encoding=encoding)
+
+
+def _checked_encoding(state: dict[str, Any]) -> Encoding:
+    """Return the encoding of the rows of a file, which must all be decodable."""
+    schema, strings, stream = state.get("schema"), state.get("strings"), state["stream"]
+    if schema is None:
+        return Encoding()
+    if not isinstance(schema, FrameSchema) or not isinstance(strings, StringTable):
+        raise CheckpointError(f"schema: found a {type(schema).__name__} with a {type(strings).__name__}")
+    if len(schema.columns) != stream.width:
+        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {stream.width}")
+    encoding = Encoding(schema, strings)
+    for rows in stream.held_rows():
+        encoding.check(rows.points)
+    return encoding
+
+
+def _check_scores(state: StreamState) -> None:
+    """Raise :class:`CheckpointError` unless the losses of a state out of a file are those of its problem."""
+    known, expected = state.warm_up, state.problem.warm_up()
+    is_table = state.problem.encoding.schema is not None and isinstance(known, Free)
+    if not (known is None or known.same_settings(expected) or is_table):
+        raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
+    if state.record is not None:
+        state.record.validate_for(state.problem, state.shape)

@@ -1,4 +1,4 @@
-"""Algorithm 2 for any score: the user's own function, or a ready one for Lp and logistic regression."""
+"""Algorithm 2 for any score: the user's own function, or a ready one for Lp regression."""
 
 from __future__ import annotations
 
@@ -42,21 +42,6 @@ class LewisScore:
         constant = [np.ones((len(points), 1))] if self.intercept else []
         columns = np.column_stack([*constant, points, *([] if targets is None else [targets])])
         return scores.lewis(columns * (weights ** (1 / self.p))[:, None], self.p)
-
-
-@storable
-@dataclass(frozen=True)
-class LogisticScore:
-    """Score of a row in logistic regression: its L1 Lewis weight in ``[1 | a]`` plus its share of the total weight.
-
-    Sampling by it keeps the logistic loss of mu-complex data (Mai, Musco & Rao, NeurIPS 2021). Labels do not enter:
-    turning a row round does not change its Lewis weight.
-    """
-
-    intercept: bool = True
-
-    def __call__(self, points: FloatArray, weights: FloatArray, targets: FloatArray | None = None) -> FloatArray:
-        return np.asarray(LewisScore(1.0, self.intercept)(points, weights) + weights / weights.sum())
 
 
 @storable
@@ -203,11 +188,8 @@ class Sensitivity(CoresetBuilder):
 
     Notes
     -----
-    ``LewisScore(p)`` and ``LogisticScore()`` of this module are ready scores for Lp and logistic regression, as the
-    theory has them. They score all rows again at each refresh check and keep all rows. For models to use,
-    :class:`Anchored` (``OnlineClassifier``, ``OnlineRegression(loss=...)``) is faster by orders of magnitude, in a
-    megabyte. A checkpoint can hold those, and any object marked by ``storage.storable``, but
-    no other function.
+    ``LewisScore(p)`` of this module is a ready score for Lp regression, as the theory has it. A file can hold it, and
+    any object marked by ``schema.storable``, but no other function.
 
     Examples
     --------

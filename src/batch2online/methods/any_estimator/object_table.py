@@ -1,19 +1,15 @@
-"""Fitted models in files, without pickle: a table of plain data, and boosters in the texts of their own libraries.
+"""Objects as a table of plain data and arrays, and back, without pickle.
 
-Each object of a model is one entry of the table, made of the entries before it. A file names the types of its objects;
-those that are no public estimators and not known to be safe must be trusted by the caller. Compiled code believes the
-numbers of a fitted model: an index that was forged reads anywhere in memory. So objects of compiled code are made from
-plain data that is checked first, and so are the shapes of fitted estimators (see :mod:`model_checks`).
+Each object is one entry, made of the entries before it: its kind and its content, in which other entries are named by
+their places. A table names the types of its objects; which of them are made is for the caller to decide.
 """
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import re
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType
@@ -21,11 +17,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import InconsistentVersionWarning
 
-from batch2online.estimator import Trusted
 from batch2online.methods.any_estimator.compiled_parts import PACKINGS
-from batch2online.methods.any_estimator.model_checks import UnusableError, check_fitted, require_sound
+from batch2online.methods.any_estimator.model_checks import UnusableError, require_sound
 from batch2online.storage.tree import Array, array_header
 
 _MODULES = re.compile(r"sklearn(\.(?!tests|conftest|datasets|externals)[a-z]\w*)+|lightgbm\.sklearn|xgboost\.sklearn")
@@ -39,69 +33,22 @@ _SAFE = re.compile(
 )
 """Types that hold plain data, beside public estimators."""
 
-_SEQUENCES: dict[str, Any] = {each.__name__: each for each in (list, tuple, set, frozenset)}
+SEQUENCES: dict[str, Any] = {each.__name__: each for each in (list, tuple, set, frozenset)}
 _RANDOM = {each.__name__: each for each in (np.random.MT19937, np.random.PCG64, np.random.Philox, np.random.SFC64)}
 _MOST_VISITS = 10
 
-Stored = tuple[str, list[Array]]
-"""The entries of a model as JSON, and its arrays."""
+Entries = list[tuple[str, Any]]
+"""The kind of each object, and its content."""
 
 
 class UnnameableError(ValueError):
     """A file names what is no estimator, or what is not there."""
 
 
-def check_trusted(trusted: Trusted) -> None:
-    """Raise TypeError unless this is None, True, or a list of names."""
-    is_list = isinstance(trusted, list | tuple | set) and all(isinstance(name, str) for name in trusted)
-    if not (is_list or trusted is None or isinstance(trusted, bool)):
-        raise TypeError(f"trusted must be None, True or a list of the names of types, got {trusted!r}.")
-
-
-def dumped(model: Any) -> Stored | None:
-    """Return what a file holds of a fitted model; None if it has parts that no file can hold."""
-    with suppress(Exception):  # the rows are stored as well, and saving warns
-        writer = _Writer()
-        writer.reference(_without_caches(model))
-        return json.dumps(writer.entries), writer.arrays
-    return None
-
-
-def loaded(stored: Any, trusted: Trusted) -> Any:
-    """Return the fitted model that a file holds; :class:`UnusableError` unless it is sound, and safe or trusted."""
-    if stored is None:
-        raise UnusableError("it has parts that no file can hold.")
-    try:
-        text, arrays = stored
-        entries = json.loads(text)
-        _check_sizes(entries)
-        missing = [name for name in _types_beside(entries) if trusted is not True and name not in (trusted or ())]
-        if missing:
-            names = ", ".join(f'"{name}"' for name in missing)
-            raise UnusableError(f"it holds {', '.join(missing)}; if you trust the file, add trusted=[{names}].")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", InconsistentVersionWarning)
-            model = _Reader(arrays).read(entries)
-            for part in _parts(model):
-                check_fitted(part)
-    except UnusableError:
-        raise
-    except (Exception, InconsistentVersionWarning) as error:
-        raise UnusableError(f"the fitted model cannot be read: {error}") from error
-    return model
-
-
-def _without_caches(model: Any) -> Any:
-    """Return a model whose pipelines name no folder of cached results."""
-    params = model.get_params() if hasattr(model, "get_params") else {}
-    memories = [name for name, value in params.items() if name.split("__")[-1] == "memory" and value is not None]
-    return copy.deepcopy(model).set_params(**dict.fromkeys(memories)) if memories else model
-
-
 # -- types ------------------------------------------------------------------------------------------------------
 
 
-def estimator_class(name: str) -> type:
+def estimator_class(name: str) -> type[BaseEstimator]:
     """Return an estimator by its name, from where it can be imported in any version: without private modules."""
     module, _, own_name = name.rpartition(".")
     public = module.partition("._")[0]
@@ -118,7 +65,8 @@ def estimator_class(name: str) -> type:
 
 def name_of(kind: Any) -> str:
     """Return the full name of a type or function."""
-    return f"{kind.__module__}.{kind.__qualname__}"
+    is_of_numpy = isinstance(kind, type | np.ufunc) and getattr(np, kind.__name__, None) is kind
+    return f"numpy.{kind.__name__}" if is_of_numpy else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _is_safe(name: str) -> bool:
@@ -132,7 +80,7 @@ def _is_safe(name: str) -> bool:
         return False
 
 
-def _types_beside(entries: list[Any]) -> list[str]:
+def types_beside(entries: Entries) -> list[str]:
     """Return the types and functions in a file that are not known to be safe."""
     names = {content[0] for kind, content in entries if kind in ("object", "mapping", "named")}
     return sorted(name for name in names if not _is_safe(name))
@@ -146,55 +94,62 @@ def _found(name: str) -> Any:
     return getattr(import_module(module), own_name)
 
 
-# -- writing ----------------------------------------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------------------------------
 
 
-class _Writer:
+class Writer:
     """The table of a model: an entry is its kind and its content, in which other entries are named by their places."""
 
     def __init__(self) -> None:
-        self.entries: list[Any] = []
+        self.entries: Entries = []
         self.arrays: list[Array] = []
-        self.places: dict[int, int] = {}
-        self.kept: list[Any] = []
-        """What was written, so that no id is used again."""
+        self.places: dict[int, tuple[int, Any]] = {}
+        """The place of each object by its id, and the object itself, so that no id is used again."""
 
     def reference(self, value: Any) -> Any:
         """Return a plain value as it is, or the place of an object, which is written first."""
         if value is None or type(value) in (bool, int, float, str):
             return value
         if id(value) not in self.places:
-            entry = self._entry(value)
-            self.kept.append(value)
-            self.places[id(value)] = len(self.entries)
+            entry = self.entry(value)
+            self.places[id(value)] = len(self.entries), value
             self.entries.append(entry)
-        return {"at": self.places[id(value)]}
+        return {"at": self.places[id(value)][0]}
 
-    def _entry(self, value: Any) -> tuple[str, Any]:
+    def entry(self, value: Any) -> tuple[str, Any]:
+        """Return kind and content of an object."""
         name, every = name_of(type(value)), self.reference
         if name in PACKINGS:
             return "packed", [name, every(PACKINGS[name].pack(value))]
         if type(value) is np.ndarray or isinstance(value, np.generic):
             return self._array(value)
-        if type(value) in _SEQUENCES.values():
-            return type(value).__name__, [every(item) for item in value]
-        if isinstance(value, dict):
-            return "mapping", [name, [[every(key), every(item)] for key, item in value.items()]]
-        if isinstance(value, type | np.ufunc | FunctionType | BuiltinFunctionType):
-            is_of_numpy = getattr(np, value.__name__, None) is value
-            return "named", [f"numpy.{value.__name__}" if is_of_numpy else name_of(value)]
-        if isinstance(value, slice):
-            return "slice", [every(value.start), every(value.stop), every(value.step)]
         if isinstance(value, np.dtype):
             return "dtype", value.str
         if isinstance(value, np.random.RandomState):
             return "RandomState", every(value.get_state(legacy=False))
         if isinstance(value, np.random.Generator):
             return "Generator", every(value.bit_generator.state)
+        if isinstance(value, FunctionType | BuiltinFunctionType):
+            return "named", [name_of(value)]
+        if (plain := self.plain_entry(value)) is not None:
+            return plain
         has_own = any("__getstate__" in vars(kind) for kind in type(value).__mro__[:-1])
         if not (has_own or hasattr(value, "__dict__")):
             raise TypeError(f"no file can hold a {name}")
         return "object", [name, every(value.__getstate__())]
+
+    def plain_entry(self, value: Any) -> tuple[str, Any] | None:
+        """Return kind and content of a collection, slice, type or NumPy function; None for all else."""
+        every = self.reference
+        if type(value) in SEQUENCES.values():
+            return type(value).__name__, [every(item) for item in value]
+        if isinstance(value, dict):
+            return "mapping", [name_of(type(value)), [[every(key), every(item)] for key, item in value.items()]]
+        if isinstance(value, slice):
+            return "slice", [every(value.start), every(value.stop), every(value.step)]
+        if isinstance(value, type | np.ufunc):
+            return "named", [name_of(value)]
+        return None
 
     def _array(self, array: Any) -> tuple[str, Any]:
         if array.dtype == object:
@@ -208,14 +163,16 @@ class _Writer:
 # -- reading ----------------------------------------------------------------------------------------------------
 
 
-def _check_sizes(entries: list[Any]) -> None:
-    """Check that each entry names those before it, and that few are named so often that a copy would be huge."""
+def checked_entries(text: str) -> Entries:
+    """Return the entries in JSON; each names those before it, and few so often that a copy would be huge."""
+    entries: Entries = json.loads(text)
     sizes: list[int] = []
     for _, content in entries:
         places = list(_places_in(content))
         require_sound(all(type(at) is int and 0 <= at < len(sizes) for at in places), "a part of it is not there.")
         sizes.append(1 + sum(sizes[at] for at in places))
         require_sound(sizes[-1] <= _MOST_VISITS * len(entries), "its parts refer to each other too often.")
+    return entries
 
 
 def _places_in(content: Any) -> Iterator[Any]:
@@ -226,31 +183,32 @@ def _places_in(content: Any) -> Iterator[Any]:
             yield from _places_in(item)
 
 
-class _Reader:
+class Reader:
     """The objects of the entries so far."""
 
     def __init__(self, arrays: list[Array]) -> None:
         self.arrays = arrays
         self.made: list[object] = []
 
-    def read(self, entries: list[Any]) -> Any:
+    def read(self, entries: Entries) -> Any:
         """Return the object of the last entry."""
         for kind, content in entries:
-            self.made.append(self._object(kind, content))
+            self.made.append(self.made_of(kind, content))
         return self.made[-1]
 
     def value(self, stored: Any) -> Any:
         """Return a plain value, or the object at a place."""
         return self.made[stored["at"]] if isinstance(stored, dict) else stored
 
-    def _object(self, kind: str, content: Any) -> object:
+    def made_of(self, kind: str, content: Any) -> object:
+        """Return the object of an entry."""
         match kind:
             case "array":
                 return self._array(content)
             case "scalar":
                 return self._array(content)[()]
             case "list" | "tuple" | "set" | "frozenset":
-                return _SEQUENCES[kind](map(self.value, content))
+                return SEQUENCES[kind](map(self.value, content))
             case "objects":
                 array = np.empty(len(content[1]), dtype=object)
                 for at, item in enumerate(content[1]):
@@ -305,23 +263,3 @@ def _generator(state: Any, kind: str) -> object:
     bits = _RANDOM[state["bit_generator"]]()
     bits.state = state
     return np.random.Generator(bits)
-
-
-def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """Iterate over the parts of a model, those inside before those outside, but for plain values."""
-    seen = set() if seen is None else seen
-    if id(value) in seen or value is None or isinstance(value, str | bytes | int | float | type):
-        return
-    seen.add(id(value))
-    children: Iterable[Any] = ()
-    if isinstance(value, np.ndarray):
-        children = value.ravel() if value.dtype == object else ()
-    elif isinstance(value, dict):
-        children = value.values()
-    elif isinstance(value, list | tuple | set | frozenset):
-        children = value
-    elif hasattr(value, "__dict__") and name_of(type(value)) not in PACKINGS:
-        children = vars(value).values()
-    for child in children:
-        yield from _parts(child, seen)
-    yield value

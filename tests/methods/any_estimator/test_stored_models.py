@@ -34,8 +34,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from batch2online.methods.any_estimator import fitted_models
 from batch2online.methods.any_estimator.model_checks import UnusableError
+from batch2online.methods.any_estimator.stored_models import model_of, stored_model
 
 try:
     from lightgbm import LGBMClassifier, LGBMRegressor
@@ -118,7 +118,7 @@ def fitted(name):
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_of_a_file_predicts_as_before_and_nothing_needs_trust(name):
     model, rows = fitted(name)
-    twin = fitted_models.loaded(fitted_models.dumped(model), None)
+    twin = model_of(stored_model(model), None)
     assert type(twin) is type(model)
     for method in ("predict", "predict_proba", "decision_function", "score_samples"):
         if hasattr(model, method):
@@ -128,14 +128,14 @@ def test_a_model_of_a_file_predicts_as_before_and_nothing_needs_trust(name):
 def test_writing_changes_no_model():
     model, rows = fitted("forest")
     before = model.predict(rows)
-    fitted_models.dumped(model)
+    stored_model(model)
     np.testing.assert_array_equal(model.predict(rows), before)
 
 
 def test_functions_need_trust():
     model = make_pipeline(FunctionTransformer(os.path.abspath, validate=False), Ridge())
     with pytest.raises(UnusableError, match=r"posixpath\.abspath.*trusted="):
-        fitted_models.loaded(fitted_models.dumped(model), None)
+        model_of(stored_model(model), None)
 
 
 # -- forgeries --------------------------------------------------------------------------------------------------
@@ -231,12 +231,12 @@ FORGERIES = {
 LOADED = """
 import pickle, sys
 from pathlib import Path
-from batch2online.methods.any_estimator.fitted_models import UnusableError, loaded
+from batch2online.methods.any_estimator.stored_models import UnusableError, model_of
 for path in sorted(Path(sys.argv[1]).iterdir()):
     print(path.name, flush=True)
     for trusted in (None, True):
         try:
-            loaded(pickle.loads(path.read_bytes()), trusted)
+            model_of(pickle.loads(path.read_bytes()), trusted)
             print("was loaded", flush=True)
         except UnusableError:
             pass
@@ -259,7 +259,7 @@ def test_forged_models_are_refused_even_if_trusted(tmp_path):
     for number, (what, (name, change)) in enumerate(FORGERIES.items()):
         if not is_missing(name):
             if name not in known:
-                known[name] = fitted_models.dumped(fitted(name)[0])
+                known[name] = stored_model(fitted(name)[0])
             (tmp_path / f"{number:02} {what}").write_bytes(pickle.dumps(change(*known[name])))
     lines, error = loaded_elsewhere(tmp_path)
     assert lines == [*sorted(path.name for path in tmp_path.iterdir()), "end"], error
@@ -271,7 +271,7 @@ def test_other_numbers_end_in_an_error_or_in_a_model(tmp_path):
     for name in CASES:
         if is_missing(name):
             continue
-        text, arrays = fitted_models.dumped(fitted(name)[0])
+        text, arrays = stored_model(fitted(name)[0])
         for number in range(20):
             changed = [np.array(each) for each in arrays]
             for array in changed:
