@@ -45,7 +45,7 @@ REGRESSION = {"task": "regression", "target": "y"}
 
 def test_one_hot_without_the_first_level_beside_an_intercept(tmp_path):
     content = b"c,y,a\nred,1,5\nblue,2,6\ngreen,3,7\nred,4,8\n"
-    rows, targets, stream, names = prepared(tmp_path, content, **REGRESSION)
+    rows, targets, _, names = prepared(tmp_path, content, **REGRESSION)
     assert names == ["a", "c=green", "c=red", "c=other"]
     np.testing.assert_array_equal(rows, [[5, 0, 1, 0], [6, 0, 0, 0], [7, 1, 0, 0], [8, 0, 1, 0]])
     np.testing.assert_array_equal(targets, [1, 2, 3, 4])
@@ -56,7 +56,7 @@ def test_one_hot_without_the_first_level_beside_an_intercept(tmp_path):
 
 def test_a_level_that_comes_late_counts_as_other_or_as_none(tmp_path):
     content = b"c,a\n" + b"red,1\nblue,2\n" * 5 + b"green,3\nblack,4\n"
-    rows, _, stream, names = prepared(tmp_path, content, lookahead=10, **LOWRANK)
+    rows, _, _, names = prepared(tmp_path, content, lookahead=10, **LOWRANK)
     assert names == ["a", "c=blue", "c=red", "c=other"]
     np.testing.assert_array_equal(rows[-3:], [[2, 1, 0, 0], [3, 0, 0, 1], [4, 0, 0, 1]])
     rows, _, _, names = prepared(tmp_path, content, lookahead=10, unknown="ignore", **LOWRANK)
