@@ -12,6 +12,7 @@ import decimal
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -20,8 +21,34 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray
 from batch2online.schema import require, storable
 
-NUMBER, TIME, ZONED, DURATION = "number", "time", "time with a zone", "duration"
-STRING, EMPTY = "string", "missing value"
+
+class ColumnType(StrEnum):
+    """The kind of the values of a column.
+
+    A time with a zone is a point in time, one without is a reading of some clock: the two never mix. A date is a time,
+    a time of day a duration, a truth value a number.
+    """
+
+    NUMBER = "number"
+    TIME = "time"
+    ZONED = "time with a zone"
+    DURATION = "duration"
+    STRING = "string"
+    EMPTY = "missing value"
+    OTHER = "other"
+
+    @property
+    def plural(self) -> str:
+        """The values in words, for files."""
+        return {
+            ColumnType.TIME: "dates",
+            ColumnType.ZONED: "dates with a time zone",
+            ColumnType.DURATION: "times of day or durations",
+            ColumnType.OTHER: "lists or other values",
+        }.get(self, f"{self}s")
+
+
+NUMBER, TIME, ZONED, DURATION, STRING, EMPTY, OTHER = map(str, ColumnType)
 KINDS = (NUMBER, TIME, ZONED, DURATION, STRING, EMPTY)
 
 MAX_ABS_VALUE = 2.0**399
@@ -191,7 +218,7 @@ def common(name: str, kinds: Iterable[str]) -> str:
 _REMEDY = "send values of one kind, or set Columns(strings=[...]) to make strings of numbers"
 
 
-def converted(name: str, column: Column, kind: str) -> Column:
+def converted(name: str | int | None, column: Column, kind: str) -> Column:
     """Return a column as one of this kind; :class:`ColumnError` if it cannot be."""
     if column.kind == kind:
         return column
@@ -199,11 +226,7 @@ def converted(name: str, column: Column, kind: str) -> Column:
         return Column(kind, np.full(len(column.values), np.nan))
     row = int((~column.missing).argmax())
     if column.kind != STRING:
-        zone = ": set its zone, as pandas' .dt.tz_localize does" if kind == ZONED and column.kind == TIME else ""
-        zone = (
-            ": drop its zone, as pandas' .dt.tz_localize(None) does" if (kind, column.kind) == (TIME, ZONED) else zone
-        )
-        raise ColumnError(row, f"holds a {column.kind}, but a {kind} in the rows before{zone}.", name)
+        raise ColumnError(row, _MIXED_ZONES.get((kind, column.kind), _MIXED.format(column.kind, kind)), name)
     if kind in (TIME, ZONED):
         times = column.as_times()
         if (times is not None and times.kind == kind) or not column.words:
@@ -212,6 +235,18 @@ def converted(name: str, column: Column, kind: str) -> Column:
         row = int((column.values == place).argmax())
         raise ColumnError(row, f"holds the string {short(word)}, but a {kind} in ISO 8601 in the rows before.", name)
     raise ColumnError(row, f"holds the string {short(column.words[0])}, but a {kind} in the rows before.", name)
+
+
+_MIXED = "holds a {}, but a {} in the rows before."
+_MIXED_ZONES = {
+    (ZONED, TIME): "holds a time without a zone, but times with a zone in the rows before: set its zone, as pandas' "
+    ".dt.tz_localize('UTC') does.",
+    (
+        TIME,
+        ZONED,
+    ): "holds a time with a zone, but times without one in the rows before: convert it to their zone and "
+    "drop it, as pandas' .dt.tz_convert('UTC').dt.tz_localize(None) does for UTC.",
+}
 
 
 @lru_cache(1 << 16)
@@ -399,7 +434,7 @@ def _of_objects(given: list[Any]) -> tuple[str, FloatArray]:
         if kind not in kinds:
             kinds[kind] = row
             if len(kinds) > 1:
-                raise ColumnError(row, f"holds {short(value)}, a {kind} in a column of {next(iter(kinds))}s.")
+                raise ColumnError(row, f"holds {short(value)}, a {kind} in a column of type {next(iter(kinds))}.")
     return next(iter(kinds), EMPTY), found
 
 
@@ -505,23 +540,24 @@ def _columns_of(X: Any) -> tuple[list[Any], Any, Callable[[Any], Column]]:
     """Return the names of the columns, the columns, and the function that reads one."""
     container = container_of(X)
     if container == "pandas":
-        return _checked(list(X.columns)), (X.iloc[:, place] for place in range(X.shape[1])), of_series
+        return checked_names(list(X.columns)), (X.iloc[:, place] for place in range(X.shape[1])), of_series
     if container == "polars":
         X = X.collect(engine="streaming") if hasattr(X, "collect") else X
         return list(X.columns), X.get_columns(), of_polars
     if container == "arrow":
-        return _checked(X.schema.names), X.columns, of_arrow
+        return checked_names(X.schema.names), X.columns, of_arrow
     if container == "mapping":
-        return _checked(list(X)), X.values(), of_values
+        return checked_names(list(X)), X.values(), of_values
     if container == "rows":
-        names = _checked(list(dict.fromkeys(name for row in X for name in row)))
+        names = checked_names(list(dict.fromkeys(name for row in X for name in row)))
         return names, ([row.get(name) for row in X] for name in names), of_values
     values = rectangular(X)
     values = values.astype(object) if values.dtype.kind in "UT" else values
     return list(range(values.shape[1])), values.T, of_values
 
 
-def _checked(names: list[Any]) -> list[Any]:
+def checked_names(names: list[Any]) -> list[Any]:
+    """Return names of columns if they are different strings or whole numbers."""
     bad = [name for name in names if not isinstance(name, str | int) or isinstance(name, bool)]
     if bad:
         raise TypeError(f"The names of columns must be strings or whole numbers, got {bad[0]!r}.")
@@ -584,6 +620,8 @@ def of_polars(series: Any) -> Column:
     dtype = series.dtype
     if dtype.is_float():
         return of_floats(series.to_numpy())
+    if dtype.is_nested() or dtype.base_type().__name__ in ("Object", "Binary"):
+        raise unsupported(dtype)
     return of_arrow(series.to_arrow())
 
 
@@ -624,6 +662,23 @@ def of_arrow(array: Any) -> Column:
         raise unsupported(dtype)
     kind = DURATION if types.is_duration(array.type) else TIME if array.type.tz is None else ZONED
     return of_ticks(np.asarray(array.cast(pa.int64()).fill_null(0)), missing, array.type.unit, kind)
+
+
+def type_of_arrow(dtype: Any) -> ColumnType:
+    """Return the kind of a column of this Arrow type; a column of missing values may still get numbers."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(dtype):
+        return type_of_arrow(dtype.value_type)
+    kinds = {
+        ColumnType.NUMBER: (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null),
+        ColumnType.STRING: (is_string,),
+        ColumnType.TIME: (types.is_timestamp, types.is_date),
+        ColumnType.DURATION: (types.is_duration, types.is_time),
+    }
+    found = next((kind for kind, tests in kinds.items() if any(holds(dtype) for holds in tests)), ColumnType.OTHER)
+    return ColumnType.ZONED if found is ColumnType.TIME and getattr(dtype, "tz", None) is not None else found
 
 
 def is_string(dtype: Any) -> bool:

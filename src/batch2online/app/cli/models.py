@@ -16,10 +16,9 @@ from batch2online.app.cli.run.source import check_columns, known_kinds
 from batch2online.app.cli.run.state import INPUT, facts_in
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError, Source
-from batch2online.frames.columns import ColumnType
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
-from batch2online.tables.columns import Column, Table
+from batch2online.tables.columns import Column, ColumnType, Table
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType
 
 WHITESPACE = "whitespace"
 

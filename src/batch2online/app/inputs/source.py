@@ -18,13 +18,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import Batch, DataError, Remedy, explained, kind_of, mismatch
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, explained, mismatch
 from batch2online.app.inputs.columnar import of_arrow_file, of_arrow_stream, of_parquet, of_table
 from batch2online.app.inputs.database import is_database, open_query
 from batch2online.app.inputs.delimited import Delimited
 from batch2online.app.inputs.json_lines import JsonLines
 from batch2online.app.inputs.layout import Layout
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType, type_of_arrow
 
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _PACKED_SUFFIX = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
@@ -98,7 +98,7 @@ class Source:
         self.name = first.name + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
         self._folders = {name: values for name, values in (folders or {}).items() if name not in first.reader.types}
         self.types = first.reader.types | {name: values.type for name, values in self._folders.items()}
-        self.kinds = {name: kind_of(dtype) for name, dtype in self.types.items()}
+        self.kinds = {name: type_of_arrow(dtype) for name, dtype in self.types.items()}
         self.is_live, self.n_read = first.reader.is_live, 0
         self._earlier_notes: list[str] = []
         self._index, self._start = 0, 0
@@ -153,7 +153,7 @@ class Source:
             if column not in types:
                 message = f"{name} has no column {column!r}, which {name_of(self._paths[0])} has."
                 raise DataError(message, Remedy.EXCLUDE, about=(column, ""))
-            kind = kind_of(types[column])
+            kind = type_of_arrow(types[column])
             if kind is not self.kinds[column]:
                 message = f"{name}: {mismatch(column, self.kinds[column], kind)}"
                 raise DataError(message, Remedy.EXCLUDE, about=(column, ""))

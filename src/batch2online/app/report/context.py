@@ -9,11 +9,11 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report.formatting import reason
-from batch2online.frames.columns import MISSING
 from batch2online.headline import Headline, number
 from batch2online.reasons import explained
 from batch2online.results import ChangeEvent
 from batch2online.sketches.base import Coreset
+from batch2online.tables.strings import MISSING
 
 SCALED_UNIT = "standard deviations"
 """Unit of distances between rows of standardized columns."""

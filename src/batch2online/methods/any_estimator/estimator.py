@@ -21,10 +21,6 @@ from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
 from batch2online.estimator import Trusted
-from batch2online.frames.columns import MISSING, ColumnType, FrameColumn
-from batch2online.frames.encoding import Encoding, container_of, read_one
-from batch2online.frames.schema import FRAMES, FrameSchema
-from batch2online.frames.strings import StringTable, hash_code
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support
@@ -53,9 +49,11 @@ from batch2online.state import StreamState
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.stream import Stream
+from batch2online.tables.back import FRAMES, Encoding, Form, FrameSchema, container_of, read_one
 from batch2online.tables.capsules import table as arrow_table
 from batch2online.tables.codec import Codec, Columns
-from batch2online.tables.columns import Table
+from batch2online.tables.columns import NUMBER, Table
+from batch2online.tables.strings import MISSING, StringTable, hash_code
 from batch2online.validation import check_targets
 from batch2online.warm_up import Free
 
@@ -297,7 +295,7 @@ class BatchToOnline(Labelled, WrappedSettings):
     def _table_stream(self, codec: Codec, n_targets: int, is_flat: bool, seed: Any) -> Stream:
         """Return a stream without rows, of features; with missing values among them, as in arrays that have some."""
         if codec.options.missing == "keep":
-            columns = tuple(FrameColumn(place, ColumnType.NUMBER, "float64") for place in range(codec.width))
+            columns = tuple(Form(place, NUMBER, "float64") for place in range(codec.width))
             self._first_encoding = Encoding(FrameSchema("array", columns))
         return super()._table_stream(codec, n_targets, is_flat, seed)
 

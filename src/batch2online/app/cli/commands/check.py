@@ -14,9 +14,9 @@ from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.drift.order_monitor import FREEZES, OrderMonitor, OrderVerdict
-from batch2online.frames.columns import ColumnType
 from batch2online.labels import encoded
 from batch2online.rows import Rows, ones
+from batch2online.tables.columns import ColumnType
 
 
 class _AnyTarget(Task):

@@ -15,9 +15,8 @@ from batch2online.app.cli.run.source import TableStream, check_columns, checksum
 from batch2online.app.cli.tasks import Task
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError, open_sources, paths_of
-from batch2online.frames.columns import ColumnType
 from batch2online.tables.codec import Codec
-from batch2online.tables.columns import EMPTY, NUMBER, Column, Table
+from batch2online.tables.columns import EMPTY, NUMBER, Column, ColumnType, Table
 
 
 @dataclass

@@ -21,9 +21,8 @@ from batch2online.app.cli.tasks import Task
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of, source_of
 from batch2online.app.inputs.batch import DATES, mismatch
-from batch2online.frames.columns import ColumnType
 from batch2online.tables.codec import Codec, Columns
-from batch2online.tables.columns import EMPTY, NUMBER, STRING, Column, ColumnError, Table, common, read
+from batch2online.tables.columns import EMPTY, NUMBER, STRING, Column, ColumnError, ColumnType, Table, common, read
 from batch2online.validation import LARGEST
 
 Chunk = tuple[Table, Any]
