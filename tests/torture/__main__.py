@@ -28,7 +28,6 @@ from torture.forgetting import forgetting
 from torture.late import late_targets
 from torture.machine import state_machine
 from torture.readers import readers
-from torture.requests import malformed
 from torture.served_kills import served
 from torture.service_fuzz import service_fuzz
 from torture.steady import steady
@@ -51,7 +50,6 @@ COUNTED = {
     "forged": (forged.campaign, 10_000),
     "bad-input": (bad_input.campaign, 20_000),
     "kills-of-the-service": (served, 500),
-    "malformed-requests": (malformed, 10_000),
     "fuzz-of-the-service": (service_fuzz, 20_000),
     "hour-of-load": (steady, 3_600),
     "bad-tables": (bad_tables.campaign, 1_500),

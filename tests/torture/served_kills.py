@@ -183,17 +183,17 @@ def _in_order(durable: Any, clients: list[Client]) -> list[dict[str, Any]]:
 
 def _learn(models: ModelFolder, name: str, rows: list[dict[str, Any]]) -> None:
     if rows:
-        models.get(name).learn(pa.Table.from_pylist(rows), None, "id" if "id" in rows[0] else None)
+        models.get(name).learn(pa.Table.from_pylist(rows), "id" if "id" in rows[0] else None)
 
 
 def _repeat(model: Any, call: Call) -> None:
     what, rows = call[0].partition("?")[0], pa.Table.from_pylist(call[1])
     if what == "learn":
-        model.learn(rows, None, "id")
+        model.learn(rows, "id")
     elif what == "predict":
         model.predict(rows, "id")
     else:
-        model.label(rows, "id", None)
+        model.durable.label(rows["id"].to_pylist(), rows["y"].to_numpy())
 
 
 # -- Redis --------------------------------------------------------------------------------------------------

@@ -128,13 +128,3 @@ def test_one_hot_columns_of_one_input_are_one_feature():
     context = ReportContext(None, "", "", ["a", "c=x", "c=y", "d=1"], None, np.zeros(4), np.ones(4),
                             result={"preparation": {"categories": {"c": ["x", "y"]}}})  # fmt: skip
     assert context.feature_groups == {"a": [0], "c": [1, 2], "d=1": [3]}
-
-
-def test_the_roc_curve_is_that_of_scikit_learn():
-    from sklearn.metrics import roc_auc_score, roc_curve
-
-    claimed, is_true, weights = RNG.uniform(size=300).round(1), RNG.uniform(size=300) < 0.3, RNG.uniform(1, 9, size=300)
-    false, true, area = classification.roc(claimed, is_true, weights)
-    expected = roc_curve(is_true, claimed, sample_weight=weights, drop_intermediate=False)
-    np.testing.assert_allclose([false, true], expected[:2])
-    assert area == pytest.approx(roc_auc_score(is_true, claimed, sample_weight=weights))

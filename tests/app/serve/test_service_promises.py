@@ -189,19 +189,6 @@ def test_a_refused_call_writes_nothing(service):
 # -- settings, and other models -----------------------------------------------------------------------------------
 
 
-WRONG_SETTINGS = [
-    *({"seed": -1}, {"alpha": -1}, {"keep_history": {"a": 1}}),
-    *({"estimator": "sklearn.base.clone"}, {"estimator": "sklearn.datasets._base.Path"}),
-    {"estimator": "sklearn.linear_model.Ridge", "memory": "elsewhere"},
-]
-
-
-@pytest.mark.parametrize("options", WRONG_SETTINGS, ids=str)
-def test_settings_with_which_nothing_can_be_learned_are_refused(service, options):
-    name = f"settings-{WRONG_SETTINGS.index(options)}"
-    assert service.ask("PUT", f"/models/{name}", REGRESSION | options)[0] == 422
-
-
 def test_a_name_can_be_used_after_a_failed_creation(service):
     in_the_way = service.folder / "again.json"
     in_the_way.mkdir()

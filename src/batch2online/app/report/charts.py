@@ -1,4 +1,4 @@
-"""Charts as data. Pages and notebooks show them as SVG, without a script; papers draw them on matplotlib axes."""
+"""Charts as data: pages show them as SVG, without a script; papers draw them on matplotlib axes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ N_GROUPS = 10
 MAX_DECADES = 6
 """Logarithmic axes end this many decades below the largest value: what is below is rounding."""
 
-_LINEAR_UP_TO = 10.0
-_ABOVE, _BELOW, _BEFORE, _AFTER = 20, 42, 66, 14
-"""Margins around the area of the points, in pixels, as in ``charts.css``."""
+_ABOVE, _BELOW = 20, 42
+"""Margins above and below the area of the points, in pixels, about as in ``charts.css``."""
 
-Scale = Literal["linear", "log", "asinh"]
+Scale = Literal["linear", "log"]
 Draw = Literal["line", "both", "guide", "dots", "marks", "stems", "bars"]
 
 
@@ -56,10 +55,6 @@ class Axis:
         low, high = (float(known.min()), float(known.max())) if known.size else (0.1, 1.0)
         if scale == "log":
             return cls(label, 0.9 * max(low, high * 10.0**-MAX_DECADES), 1.1 * high, scale, unit)
-        if scale == "asinh":
-            ends = np.arcsinh(np.array([low, high]) / _LINEAR_UP_TO)
-            low, high = map(float, _LINEAR_UP_TO * np.sinh(ends + 0.05 * np.array([-1, 1]) * (ends[1] - ends[0])))
-            return cls(label, low, high, scale, unit)
         usual = float(np.quantile(known, 0.9)) if known.size else 0.0
         if low >= 0 and high > 3 * usual > 0:
             high = 1.2 * usual
@@ -93,9 +88,6 @@ class Axis:
             return list(map(float, range(len(self.names))))
         if self.scale == "linear":
             found = _round_steps(self.low, self.high, about, self.is_whole)
-        elif self.scale == "asinh":
-            ends = range(1, 1 + math.ceil(math.log10(max(abs(self.low), abs(self.high), 10.0))))
-            found = [0.0, *(sign * 10.0**power for power in ends for sign in (-1, 1))]
         else:
             powers = range(math.floor(math.log10(self.low)), 1 + math.ceil(math.log10(self.high)))
             parts = (1, 2, 5) if self.high < 100 * self.low else (1,)
@@ -113,9 +105,7 @@ class Axis:
         return f"{short(tick, digits)} {self.unit}".strip()
 
     def _moved(self, values: Any) -> Any:
-        if self.scale == "log":
-            return np.log10(np.maximum(values, 1e-300))
-        return np.arcsinh(np.asarray(values) / _LINEAR_UP_TO) if self.scale == "asinh" else values
+        return np.log10(np.maximum(values, 1e-300)) if self.scale == "log" else values
 
 
 @dataclass(frozen=True)
@@ -167,13 +157,6 @@ class Chart:
         ]
         return "".join(parts)
 
-    def _repr_svg_(self) -> str:
-        """Return the chart for a notebook, with its style."""
-        width = 1040 if self.wide else 520
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {self.height}" width="{width}">'
-        place = f'x="{_BEFORE}" y="{_ABOVE}" width="{width - _BEFORE - _AFTER}" overflow="visible"'
-        return f"{head}<style>{asset('charts.css')}</style><svg {place}>{self.svg()}</svg></svg>"
-
     def _drawn(self, each: Series, height: int) -> Iterator[str]:
         """Yield a series as a line and as points with tooltips; places are percents across and pixels down."""
         x, y = (np.asarray(values, dtype=np.float64) for values in (each.x, each.y))
@@ -189,23 +172,19 @@ class Chart:
             path = "".join(f"{pen}{10 * a:.1f} {b:.1f}" for pen, a, b in zip(pens, across, down, strict=True))
             yield _stretched(path, height)
         for i, a, b in zip(known.tolist(), across, down, strict=True) if each.draw != "guide" else ():
-            tip = _safe(each.tips[i] if each.tips else self._tip(each, x[i], y[i]))
-            yield self._point(each.draw, float(a), float(b), zero, tip)
-
-    def _point(self, draw: Draw, across: float, down: float, zero: float, tip: str) -> str:
-        """Return a point: a bar from zero, a text or a dot."""
-        if draw == "bars":
-            half, top = 30 / (self.x.high - self.x.low), min(down, zero)
-            place = f'x="{across - half:.2f}%" y="{top:.1f}" width="{2 * half:.2f}%" height="{abs(zero - down):.1f}"'
-            return f"<rect {place}><title>{tip}</title></rect>"
-        if draw == "marks":
-            return f'<text x="{across:.1f}%" y="{down + 4:.1f}">{tip}</text>'
-        return f'<circle cx="{across:.1f}%" cy="{down:.1f}"><title>{tip}</title></circle>'
-
-    def _tip(self, each: Series, x: float, y: float) -> str:
-        """Return the values of a point as text."""
-        shown = f"{each.label} {y:.5g} {self.y.unit}".strip()
-        return f"{shown}, {self.x.label} {x:,.6g} {self.x.unit}".strip()
+            values = (
+                f"{each.label} {y[i]:.5g} {self.y.unit}".strip(),
+                f"{self.x.label} {x[i]:,.6g} {self.x.unit}".strip(),
+            )
+            tip = _safe(each.tips[i] if each.tips else ", ".join(values))
+            if each.draw == "marks":
+                yield f'<text x="{a:.1f}%" y="{b + 4:.1f}">{tip}</text>'
+            elif each.draw == "bars":
+                half, top = 30 / (self.x.high - self.x.low), min(b, zero)
+                place = f'x="{a - half:.2f}%" y="{top:.1f}" width="{2 * half:.2f}%" height="{abs(zero - b):.1f}"'
+                yield f"<rect {place}><title>{tip}</title></rect>"
+            else:
+                yield f'<circle cx="{a:.1f}%" cy="{b:.1f}"><title>{tip}</title></circle>'
 
     def _legend(self) -> str:
         kinds = {each.draw for each in self.series} - {"guide"}
@@ -234,9 +213,7 @@ class Chart:
                 width = 1 if each.draw == "guide" else 2
                 axes.plot(each.x, each.y, kinds[each.draw], markersize=4, linewidth=width, **look)
         for axis, own, name, about in ((axes.xaxis, self.x, "x", 5 + 4 * self.wide), (axes.yaxis, self.y, "y", 5)):
-            options = {"linear_width": _LINEAR_UP_TO} if own.scale == "asinh" else {}
-            getattr(axes, f"set_{name}scale")(own.scale, **options)
-            axes.set(**{f"{name}label": own.label, f"{name}lim": (own.low, own.high)})
+            axes.set(**{f"{name}scale": own.scale, f"{name}label": own.label, f"{name}lim": (own.low, own.high)})
             axis.set_ticks(own.ticks(about))
             axis.set_ticks([], minor=True)
             axis.set_major_formatter(own.shown)

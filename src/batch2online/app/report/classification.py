@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import auc, confusion_matrix, roc_curve
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.app.report.charts import Axis, Chart, Series, diagonal, truncated
 from batch2online.app.report.context import ReportContext
 from batch2online.app.report.elements import Part, Section, Table
-from batch2online.app.report.model_figures import (
-    bar_table,
-    binned_means,
-    matrix_table,
-    moments,
-    note_of_columns,
-)
+from batch2online.app.report.model_figures import bar_table, binned_means, matrix_table, moments, note_of_columns
 from batch2online.headline import excess, number
 
 MAX_CLASSES, MAX_THRESHOLDS = 12, 200
@@ -41,18 +36,23 @@ class ClassifiedRows:
     weights: FloatArray
 
     @property
+    def predicted(self) -> IntArray:
+        """Index of the most probable class of each row."""
+        return np.asarray(self.probabilities.argmax(axis=1), dtype=np.int64)
+
+    @property
     def confusion(self) -> FloatArray:
         """Weights by true class (rows) and predicted class (columns)."""
-        counts = np.zeros((len(self.labels), len(self.labels)))
-        np.add.at(counts, (self.truth, self.probabilities.argmax(axis=1)), self.weights)
-        return counts
+        codes = np.arange(len(self.labels))
+        counts = confusion_matrix(self.truth, self.predicted, labels=codes, sample_weight=self.weights)
+        return np.asarray(counts, dtype=np.float64)
 
     @property
     def positives(self) -> tuple[FloatArray, BoolArray]:
         """Probability of the second of two classes, or of the predicted one of several, and whether it is true."""
         if len(self.labels) == 2:
             return self.probabilities[:, 1], self.truth == 1
-        return self.probabilities.max(axis=1), self.truth == self.probabilities.argmax(axis=1)
+        return self.probabilities.max(axis=1), self.truth == self.predicted
 
 
 def classified_coreset(model: Any) -> ClassifiedRows:
@@ -103,29 +103,15 @@ def _reliability_chart(rows: ClassifiedRows, wide: bool) -> Chart:
     return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal(0, 1)], note, wide, height=300)
 
 
-def roc(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return false and true positive rates over all thresholds, and the area under their curve.
-
-    >>> roc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]), np.ones(4))
-    (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]), 0.875)
-    """
-    order = np.argsort(-probability, kind="stable")
-    ends = np.flatnonzero(np.diff(probability[order], append=np.nan))  # rows of equal probability share a threshold
-    rates = []
-    for each in (~is_true, is_true):
-        sums = np.cumsum(weights[order] * each[order])
-        rates.append(np.r_[0.0, sums[ends] / sums[-1]])
-    return rates[0], rates[1], float(np.trapezoid(rates[1], rates[0]))
-
-
 def _roc_chart(rows: ClassifiedRows) -> Chart:
-    false_positive, true_positive, area = roc(*rows.positives, rows.weights)
-    some = np.unique(np.linspace(0, len(false_positive) - 1, MAX_THRESHOLDS).astype(int))
-    x, y = Axis("false positive rate", -0.02, 1.02), Axis("true positive rate", -0.02, 1.02)
-    curve = Series("true positive rate", false_positive[some].tolist(), true_positive[some].tolist())
+    probability, is_true = rows.positives
+    x, y, _ = roc_curve(is_true, probability, sample_weight=rows.weights, drop_intermediate=False)
+    some = np.unique(np.linspace(0, len(x) - 1, MAX_THRESHOLDS).astype(int))
+    curve = Series("true positive rate", x[some].tolist(), y[some].tolist())
+    axes = Axis("false positive rate", -0.02, 1.02), Axis("true positive rate", -0.02, 1.02)
+    note = f"ROC curve of {rows.labels[1]}: the area under the curve is {auc(x, y):.4f}."
     title = "ROC curve: true positive rate against false positive rate"
-    note = f"ROC curve of {rows.labels[1]}: the area under the curve is {area:.4f}."
-    return Chart(title, x, y, [curve, diagonal(0, 1)], note, height=300)
+    return Chart(title, *axes, [curve, diagonal(0, 1)], note, height=300)
 
 
 def coefficients_section(context: ReportContext, labels: list[str]) -> Section:
@@ -138,11 +124,8 @@ def coefficients_section(context: ReportContext, labels: list[str]) -> Section:
             f"probability of the class, orange decreases it.{note_of_columns(len(context.names))}"
         )
         shown = effects[: 3 * MAX_CLASSES]
-        return Section(
-            "Coefficients",
-            lead,
-            [matrix_table([truncated(label) for label in labels[: len(shown)]], context.names, shown)],
-        )
+        heads = list(map(truncated, labels[: len(shown)]))
+        return Section("Coefficients", lead, [matrix_table(heads, context.names, shown)])
     lead = (
         f"Log odds of {labels[-1]}: the intercept plus the sum of coefficients times features. The effect is the "
         "coefficient times the standard deviation: blue makes the class more likely, orange less likely."

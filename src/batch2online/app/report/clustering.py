@@ -9,7 +9,7 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray
 from batch2online.app.report.charts import N_GROUPS
 from batch2online.app.report.context import ReportContext
-from batch2online.app.report.elements import Facts, Part, Section, Table, escape, note
+from batch2online.app.report.elements import Part, Section, Table, escape, facts, note
 from batch2online.app.report.formatting import reason
 from batch2online.app.report.model_figures import dominance_warning, matrix_table, moments, note_of_columns
 from batch2online.headline import count_of, number
@@ -75,7 +75,7 @@ def _card(context: ReportContext, j: int, share: float, scaled: FloatArray, mean
     items = "".join(f"<li>{escape(each)}</li>" for each in features)
     nearest_rows = _nearest_rows(context, j, columns, labels)
     typical = f'<div class="typical">{nearest_rows.plain()}</div>' if nearest_rows.rows else ""
-    rest = Facts(list(zip(context.names, values, strict=True))).plain()
+    rest = facts(zip(context.names, values, strict=True)).plain()
     return (
         f'<div class="cluster"><h3><i class="group{j % N_GROUPS}"></i>Cluster {j}</h3>'
         f"<p>about {round(share * context.rows):,} rows, {share:.1%}</p><ul>{items}</ul>{typical}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -111,7 +111,7 @@ _NUMBER = re.compile(r"(?:-?[\d,.]+(?:e[-+]?\d+)?(?: ?%)?(?: to )?)*")
 
 @dataclass(frozen=True)
 class Table:
-    """A table that a script makes sortable; columns of numbers are right-aligned, and a tall one scrolls."""
+    """A table, sortable by a script if it has heads; columns of numbers are right-aligned, and a tall one scrolls."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -124,6 +124,9 @@ class Table:
 
     def plain(self, kind: str = "plain") -> str:
         """Return the table without its card."""
+        if not self.heads:
+            lines = (f"<th>{escape(name)}</th><td>{escape(value)}</td>" for name, value in self.rows)
+            return f"<table><tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>"
         kinds = [
             ' class="number"' if all(_is_number(row[j]) for row in self.rows) else "" for j in range(len(self.heads))
         ]
@@ -133,21 +136,9 @@ class Table:
         return f'<table class="{kind}"><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table>'
 
 
-@dataclass(frozen=True)
-class Facts:
-    """A table of names and values."""
-
-    rows: Sequence[tuple[str, str]]
-    wide: bool = True
-
-    def html(self) -> str:
-        """Return the table in its card."""
-        return f'<div class="card">{self.plain()}</div>'
-
-    def plain(self) -> str:
-        """Return the table without its card."""
-        rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.rows)
-        return f"<table><tbody>{''.join(rows)}</tbody></table>"
+def facts(rows: Iterable[tuple[str, str]], wide: bool = True) -> Table:
+    """Return a table of names and values."""
+    return Table((), list(rows), wide=wide)
 
 
 def _is_number(cell: Cell) -> bool:
@@ -158,7 +149,7 @@ def _cell(cell: Cell, kind: str) -> str:
     return f"<td{kind}>{escape(cell)}</td>" if isinstance(cell, str) else cell.html()
 
 
-Part = Chart | Table | Facts | str
+Part = Chart | Table | str
 """A part of a section; a string is HTML."""
 
 

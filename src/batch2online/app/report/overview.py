@@ -12,7 +12,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.app.report.charts import N_GROUPS, Axis, Chart, Draw, Series, level
 from batch2online.app.report.context import ReportContext, numeric_coreset, shared_scale
-from batch2online.app.report.elements import Facts, Part, Section, Table, capitalized, escape, fold
+from batch2online.app.report.elements import Part, Section, Table, capitalized, escape, facts, fold
 from batch2online.app.report.model_figures import moments
 from batch2online.drift.order_monitor import LEVEL, OrderVerdict
 from batch2online.headline import HUGE, baseline_of, changes, count_of, format_measure, interval, number
@@ -120,7 +120,7 @@ def data_section(context: ReportContext) -> Section:
     """Return where the rows came from, and mean and standard deviation of each feature."""
     target = f" and {context.target}" if context.target else ""
     lead = f"{context.rows:,} rows of {len(context.names):,} features{target}."
-    return Section("Data", lead, [Facts(list(_facts(context)), wide=False), *_columns(context)])
+    return Section("Data", lead, [facts(_facts(context), wide=False), *_columns(context)])
 
 
 def _facts(context: ReportContext) -> Iterator[tuple[str, str]]:
@@ -163,7 +163,7 @@ def order_section(verdict: OrderVerdict) -> Section:
     if len(verdict.curve) < 2:
         return Section("Order of the rows", lead)
     rows, curve, alarm = verdict.curve_rows.astype(float).tolist(), verdict.curve, -math.log10(LEVEL)
-    y = Axis.of("evidence (log10)", [*curve, alarm * 1.1, -1.0], "asinh" if curve.max() > 100 else "linear")
+    y = Axis.of("evidence (log10)", [*curve, alarm * 1.1, -1.0])
     title = f"Evidence against random order over the rows seen; {alarm:.3g} raises an alarm"
     note = (
         "In random order the evidence ever reaches 3 with probability at most 0.001. It is computed from ranks of each "
@@ -261,12 +261,10 @@ def _scatter(label: str, points: FloatArray, draw: Draw, colour: str, tips: list
 def principal_components(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Return the mean, the first two principal components, and their explained variance ratio."""
     mean = np.average(points, axis=0, weights=weights)
-    centred = (points - mean) * np.sqrt(weights)[:, None]
-    _, values, axes = np.linalg.svd(centred, full_matrices=False)
-    two = np.zeros((2, points.shape[1]))
-    two[: len(axes[:2])] = axes[:2]
+    _, values, axes = np.linalg.svd((points - mean) * np.sqrt(weights)[:, None], full_matrices=False)
+    axes = np.vstack([axes[:2], np.zeros((2 - len(axes[:2]), points.shape[1]))])
     total = float((values**2).sum())
-    return mean, two, float((values[:2] ** 2).sum()) / total if total else 1.0
+    return mean, axes, float((values[:2] ** 2).sum()) / total if total else 1.0
 
 
 def settings_section(context: ReportContext) -> Section:
@@ -274,18 +272,16 @@ def settings_section(context: ReportContext) -> Section:
     result = context.result
     if not result:
         params = [(name, repr(value)) for name, value in context.model.get_params(deep=False).items()]
-        return Section("Settings", "The parameters of the estimator.", [Facts(params)])
+        return Section("Settings", "The parameters of the estimator.", [facts(params)])
     unused = set() if hasattr(context.model, "cluster_centers_") else {"z", "history"}
-    facts = {n: value for n, value in result["settings"].items() if value not in _NO_SETTING and n not in unused}
-    facts |= {"checksum of the rows": result["rows_checksum"]}
-    facts["versions"] = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    lines = []
-    for name, value in facts.items():
-        listed = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        lines.append((name, "yes" if value is True else listed))
+    given = {n: value for n, value in result["settings"].items() if value not in _NO_SETTING and n not in unused}
+    given["checksum of the rows"] = result["rows_checksum"]
+    given["versions"] = [f"{name} {version}" for name, version in result["versions"].items()]
+    listed = {n: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value for n, value in given.items()}
+    lines = [(name, "yes" if value is True else str(value)) for name, value in listed.items()]
     lead = "The same rows, settings and seed give the same model for any chunk size."
     command = f'<div class="card"><pre>{escape(result["command"])}</pre></div>'
-    return Section("Reproduce this run", lead, [command, fold("Settings and versions", Facts(lines))])
+    return Section("Reproduce this run", lead, [command, fold("Settings and versions", facts(lines))])
 
 
 def counted_rows(model: Any) -> str:

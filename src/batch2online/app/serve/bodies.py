@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from types import NoneType
 from typing import Annotated, Any
 
@@ -33,7 +32,6 @@ _LONG_BODY = 100_000
 """Bytes above which a body is decoded in a thread, so that other requests do not wait for it."""
 
 _LARGEST_EXACT = 2**53
-_MANY_NAMES = 1_000
 
 _decode_numbers = msgspec.json.Decoder(list[dict[str, float]]).decode
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
@@ -98,39 +96,12 @@ def _check_size(rows: int, columns: int, max_values: int) -> None:
 
 def _from_json(body: bytes, max_values: int) -> pa.Table:
     _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
-    table = _alike(body, body[body.find(b"{") : body.find(b"}") + 1], is_lines=False)
-    return _from_rows(_decode_rows(body), max_values) if table is None else table
+    return _from_rows(_decode_rows(body), max_values)
 
 
 def _from_lines(body: bytes, max_values: int) -> pa.Table:
     _check_size(10 * body.count(b"{"), 1, max_values)
-    table = _alike(body, body[: body.find(b"}") + 1], is_lines=True)
-    if table is not None:
-        return table
     return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()], max_values)
-
-
-def _alike(body: bytes, first: bytes, *, is_lines: bool) -> pa.Table | None:
-    """Return rows with the names and numbers of the first one, twice as fast as others; None if one is different."""
-    try:
-        names = {name: type(value) in (int, float) for name, value in _decode_row(first).items()}
-        rows = _decoder(tuple(names.items()), is_lines)(body) if 0 < len(names) <= _MANY_NAMES else []
-    except (msgspec.MsgspecError, ValueError):
-        return None
-    if not rows:
-        return None
-    columns = zip(names.items(), zip(*map(msgspec.structs.astuple, rows), strict=True), strict=True)
-    made = {name: _numbers(values) if is_number else _column(name, values) for (name, is_number), values in columns}
-    return pa.table(made)
-
-
-@lru_cache(maxsize=64)
-def _decoder(names: tuple[tuple[str, bool], ...], is_lines: bool) -> Callable[[bytes], list[Any]]:
-    """Return what reads rows with these names, no more and no fewer, and whether their values are numbers."""
-    fields = [(f"f{place}", int | float | None if is_number else Value) for place, (_, is_number) in enumerate(names)]
-    rename = {field: name for (field, _), (name, _) in zip(fields, names, strict=True)}
-    row: Any = msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
-    return msgspec.json.Decoder(row).decode_lines if is_lines else msgspec.json.Decoder(list[row]).decode
 
 
 def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
@@ -140,7 +111,7 @@ def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
 
 def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int = MAX_VALUES) -> pa.Table:
     """Return rows as columns; a name that is missing in a row is a missing value there."""
-    names = dict.fromkeys(name for row in rows for name in row)
+    names = sorted(set[str]().union(*rows))
     _check_size(len(rows), len(names), max_values)
     return pa.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
 
@@ -206,19 +177,15 @@ def _from_arrow(body: bytes, max_values: int) -> pa.Table:
 
 def _text_bytes(column: pa.Array) -> int:
     """Return the bytes of the strings of a column, each counted as often as it occurs."""
-    texts, counts = column, np.ones(len(column), dtype=np.int64)
-    if pa.types.is_dictionary(column.type):
-        texts = column.dictionary
-        counts = np.bincount(column.indices.drop_null().cast("int64"), minlength=len(texts))
-    if not len(texts):
-        return 0
+    texts = column.dictionary if pa.types.is_dictionary(column.type) else column
     if pa.types.is_string_view(texts.type):  # a length, then a prefix and where the rest is
-        sizes = np.frombuffer(texts.buffers()[1], "<i4")[::4][texts.offset :][: len(texts)]
+        lengths = np.frombuffer(texts.buffers()[1], "<i4")[::4][texts.offset :][: len(texts)]
+        sizes = pa.array(lengths, mask=texts.is_null().to_numpy(zero_copy_only=False))
     elif pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
-        sizes = pc.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False)
+        sizes = pc.binary_length(texts)
     else:
         return 0
-    return int(np.where(texts.is_valid(), sizes, 0).astype(np.int64) @ counts)
+    return pc.sum(sizes if texts is column else sizes.take(column.indices)).as_py() or 0
 
 
 def _is_compressed(message: pa.ipc.Message) -> bool:

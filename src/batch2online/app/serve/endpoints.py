@@ -16,8 +16,9 @@ from starlette.responses import Response
 from batch2online.app.serve import routes
 from batch2online.app.serve.bodies import TableBody
 from batch2online.app.serve.metrics import Metrics
-from batch2online.app.serve.models import Change, ModelFolder, Once, ServedModel, finite
+from batch2online.app.serve.models import Change, ModelFolder, Once, ServedModel, finite, taken_keys
 from batch2online.app.serve.options import Settings
+from batch2online.app.serve.problems import RequestError
 from batch2online.app.serve.routes import KeyColumn, Name, answer, route
 
 Since = Annotated[int, Meta(ge=0, le=2**62, description="Rows seen.")]
@@ -40,7 +41,7 @@ class ModelInfo(msgspec.Struct):
     @classmethod
     def of(cls, model: ServedModel) -> Self:
         """Return what there is to know about a model."""
-        about = model.settings["task"], model.target, model.n_seen, max(0, model.version - 1), model.version
+        about = model.settings["task"], model.target, model.n_seen, model.n_changes, model.version
         return cls(model.name, *about, model.durable.n_waiting, model.settings)
 
 
@@ -76,11 +77,11 @@ async def learn(
     model: ServedModel, figures: Metrics, body: TableBody, key: KeyColumn | None = None, once: Once | None = None
 ) -> LearnResult:
     """Learn rows."""
-    row, name = body.one_row() if key is None else None, None if once is None else once.key
-    if model.has_columns(row, target=True):
-        call = partial(model.learn_row, row, name)
+    row, target = model.one_row(body) if key is None else (None, None)
+    if row is not None and (target is None) == (model.target is None):
+        call = partial(model.learned, model.durable.learn_one, row, target)
     else:
-        call = partial(model.learn, await body.table(), name, key)
+        call = partial(model.learn, await body.table(), key)
     with figures.learning(model):
         first, last = await model.act(call, once)
     return LearnResult(first, last) if last >= first else LearnResult(None, None)
@@ -97,11 +98,11 @@ async def predict(
     model: ServedModel, body: TableBody, key: KeyColumn | None = None, method: Method | None = None
 ) -> PredictResult:
     """Predict rows; those with keys are stored until their targets come."""
-    row = body.one_row() if key is None and method in (None, "predict") else None
-    if model.has_columns(row, target=False) and hasattr(model.durable.model, "predict_one"):
-        return PredictResult(np.asarray(model.predict_row(row)).tolist())
+    row, _ = model.one_row(body) if key is None and method in (None, "predict") else (None, None)
+    if row is not None and hasattr(model.durable.model, "predict_one"):
+        return PredictResult(np.asarray([model.asked(partial(model.durable.predict_one, row))]).tolist())
     call = partial(model.predict, await body.table(), key, method)
-    found = await (asyncio.to_thread(call) if key is None else model.act(call))
+    found = await (asyncio.to_thread(model.asked, call) if key is None else model.act(call))
     return PredictResult((found.to_numpy() if hasattr(found, "to_numpy") else np.asarray(found)).tolist())
 
 
@@ -114,8 +115,12 @@ class LabelResult(msgspec.Struct):
 @route("POST", "/models/{name}/label", access="write")
 async def label(model: ServedModel, body: TableBody, key: KeyColumn = "key", once: Once | None = None) -> LabelResult:
     """Learn targets that come late."""
-    call = partial(model.label, await body.table(), key, None if once is None else once.key)
-    return LabelResult(await model.act(call, once))
+    keys, table = taken_keys(await body.table(), key)
+    if keys is None or model.target is None or table.column_names != [model.target]:
+        raise RequestError(422, f"Send the columns {key!r} and {model.target!r} alone.")
+    targets, _ = model.split(table)
+    await model.act(partial(model.durable.label, keys, targets), once)
+    return LabelResult(len(keys))
 
 
 class Forget(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,8 +133,7 @@ class Forget(msgspec.Struct, forbid_unknown_fields=True):
 @route("POST", "/models/{name}/forget", access="write")
 async def forget(model: ServedModel, body: Forget, once: Once | None = None) -> ModelInfo:
     """Forget rows."""
-    call = partial(model.durable.forget, body.ids, keys=body.keys, key=None if once is None else once.key)
-    await model.act(call, once)
+    await model.act(partial(model.durable.forget, body.ids, keys=body.keys), once)
     return ModelInfo.of(model)
 
 
@@ -173,7 +177,7 @@ class Points(msgspec.Struct):
 @route("GET", "/models/{name}/coreset", access="read")
 def coreset(model: ServedModel) -> Points:
     """Return the coreset."""
-    found = model.durable.model.coreset_
+    found = model.asked(lambda: model.durable.model.coreset_)
     points = found.points.toarray() if hasattr(found.points, "toarray") else np.asarray(found.points)
     targets = None if found.targets is None else np.asarray(found.targets).tolist()
     return Points(found.ids.tolist(), found.weights.tolist(), points.tolist(), targets)
@@ -184,7 +188,7 @@ def report(model: ServedModel) -> Response:
     """Return the report as a page."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
-        model.durable.report(path)
+        model.asked(partial(model.durable.report, path))
         return Response(path.read_text(encoding="utf-8"), media_type="text/html")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 from typing import Annotated, Any, NewType
 
 import msgspec
@@ -19,7 +20,7 @@ from starlette.responses import Response
 from batch2online import __version__
 from batch2online.app.serve.models import ServedModel
 from batch2online.app.serve.problems import RequestError
-from batch2online.app.serve.routes import HEADERS, SENT, route
+from batch2online.app.serve.routes import HEADERS, SENT, decoded, route
 
 _DTYPES = {
     "BOOL": np.dtype("?"),
@@ -96,7 +97,7 @@ async def ready(model: ServedModel, version: Version | None = None) -> dict[str,
 async def metadata(model: ServedModel, version: Version | None = None) -> dict[str, Any]:
     """Describe the tensors of a model."""
     _check_version(model, version)
-    names = _names(model)
+    names = model.columns
     inputs = [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in names]
     return {
         "name": model.name,
@@ -107,10 +108,6 @@ async def metadata(model: ServedModel, version: Version | None = None) -> dict[s
     }
 
 
-def _names(model: ServedModel) -> list[str]:
-    return [str(name) for name in getattr(model.durable.model, "feature_names_in_", ())]
-
-
 @route("POST", *(f"{path}/infer" for path in _MODEL), access="read")
 async def infer(
     model: ServedModel, body: InferBody, version: Version | None = None, json_length: Length | None = None
@@ -118,8 +115,10 @@ async def infer(
     """Predict, Open Inference Protocol."""
     _check_version(model, version)
     asked, binary = _parsed(body, json_length)
-    table = _table(asked, binary, _names(model))
-    return _response(asked, model, np.asarray(await asyncio.to_thread(model.predict, table, None)))
+    table = _table(asked, binary, model.columns)
+    return _response(
+        asked, model, np.asarray(await asyncio.to_thread(model.asked, partial(model.predict, table, None)))
+    )
 
 
 def _parsed(body: bytes, length: int | None) -> tuple[InferRequest, bytes]:
@@ -127,10 +126,7 @@ def _parsed(body: bytes, length: int | None) -> tuple[InferRequest, bytes]:
     end = len(body) if length is None else length
     if end > len(body):
         raise RequestError(422, f"The JSON is said to have {end} bytes, and the body has {len(body)}.")
-    try:
-        return msgspec.json.decode(body[:end], type=InferRequest), body[end:]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RequestError(422, f"The body is not an inference request: {error}") from error
+    return decoded(body[:end], InferRequest), body[end:]
 
 
 def _table(asked: InferRequest, binary: bytes, names: list[str]) -> pa.Table:

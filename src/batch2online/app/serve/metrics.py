@@ -49,7 +49,7 @@ class Metrics:
         for model in self._models:
             labels = [model.name]
             rows.add_metric(labels, model.n_seen)
-            changes.add_metric(labels, max(0, model.version - 1))
+            changes.add_metric(labels, model.n_changes)
             lag.add_metric(labels, model.n_waiting)
             if model.version:
                 ratio.add_metric(labels, model.regret().ratio)

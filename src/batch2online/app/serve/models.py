@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from batch2online.app.serve.bodies import exact_keys
+from batch2online.app.serve.bodies import TableBody, exact_keys
 from batch2online.app.serve.options import estimator_of
 from batch2online.app.serve.problems import RequestError
 from batch2online.durable import Durable
+from batch2online.results import Regret
 from batch2online.storage.atomic import replaced
+from batch2online.storage.errors import DuplicateKey, UnknownKey
 
 Result = TypeVar("Result")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -35,17 +37,12 @@ MAX_WAITING = 1_000
 GROUP = 64
 """Maximum number of pending calls that are committed as one transaction."""
 
-
 KEEP_KEYS = 2_000_000
 """Keys of calls that a file remembers; a call has two."""
 
-
-@dataclass(frozen=True)
-class Once:
-    """The key of a call that is carried out once, and a digest of the call that it stands for."""
-
-    key: str
-    digest: str
+_REFUSALS: tuple[type[Exception], ...] = (ValueError, TypeError)
+_FAILURES = (AttributeError, ArithmeticError, MemoryError, NotImplementedError)
+"""What estimators of other packages raise besides about rows that they cannot take."""
 
 
 class Change(msgspec.Struct):
@@ -54,6 +51,14 @@ class Change(msgspec.Struct):
     at: int
     reason: str
     magnitude: float | None
+
+
+@dataclass(frozen=True)
+class Once:
+    """The key of a call that is carried out once, and a digest of the call that it stands for."""
+
+    key: str
+    digest: str
 
 
 class ServedModel:
@@ -67,17 +72,29 @@ class ServedModel:
         Options of the model, as they were given.
     packages : tuple of str
         Those whose estimators the settings may name.
+
+    Attributes
+    ----------
+    target : str or None
+        Name of the column that is predicted.
+    n_waiting : int
+        Number of calls of clients that are not answered yet, as they wait for the model to learn.
+    errors : deque of str
+        The last calls that were refused.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any], packages: tuple[str, ...]) -> None:
         self.name, self.settings = path.stem, settings
-        self.durable = Durable(path, estimator_of(settings, packages), keep_keys=KEEP_KEYS)
+        self.target: str | None = settings.get("target")
+        self._refused = _REFUSALS + (_FAILURES if "estimator" in settings else ())
+        estimator = estimator_of(settings, packages)
+        self.durable = self.asked(lambda: Durable(path, estimator, keep_keys=KEEP_KEYS))
+        self.n_waiting, self.errors = 0, deque[str](maxlen=5)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=path.stem)
-        self._n_waiting = 0
-        self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self.rates: deque[tuple[float, int]] = deque(maxlen=120)
-        self.errors: deque[str] = deque(maxlen=5)
-        self._regret: tuple[tuple[int, int], Any] | None = None
+        self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._rates: deque[tuple[float, int]] = deque(maxlen=120)
+
+    # -- what there is to know ------------------------------------------------------------------------
 
     @property
     def is_fitted(self) -> bool:
@@ -90,136 +107,150 @@ class ServedModel:
         return int(self.durable.model.n_seen_) if self.is_fitted else 0
 
     @property
+    def n_changes(self) -> int:
+        """Number of changes of the model."""
+        return int(self.durable.model.n_changes_) if self.is_fitted else 0
+
+    @property
     def version(self) -> int:
         """Number of the current version: 1 for the first model, one more after each change."""
-        return int(self.durable.model.n_changes_) + 1 if self.is_fitted else 0
+        return self.n_changes + 1 if self.is_fitted else 0
 
     @property
-    def target(self) -> str | None:
-        """Name of the column that is predicted."""
-        found: str | None = self.settings.get("target")
+    def columns(self) -> list[str]:
+        """Names of the columns that the model has learned."""
+        return list(map(str, getattr(self.durable.model, "feature_names_in_", ())))
+
+    def changes(self, since: int) -> list[Change]:
+        """Return the changes of the model after so many rows, oldest first."""
+        events = self.durable.model.changes_ if self.is_fitted else ()
+        return [Change(each.at, each.reason, finite(each.magnitude)) for each in events if each.at > since]
+
+    def regret(self) -> Regret:
+        """Return ``regret_``."""
+        found: Regret = self.asked(lambda: self.durable.model.regret_)
         return found
 
-    @property
-    def n_waiting(self) -> int:
-        """Number of pending calls that change the model."""
-        return self._n_waiting
+    def rate(self) -> float:
+        """Return rows learned a second over the last ten seconds."""
+        now = time.monotonic()
+        recent = [(at, n) for at, n in list(self._rates) if now - at <= 10]
+        if len(recent) < 2:
+            return 0.0
+        return (recent[-1][1] - recent[0][1]) / max(1e-3, now - recent[0][0])
 
-    async def act(self, call: Callable[[], Result], once: Once | None = None) -> Result:
-        """Carry out a call that changes the model, after those before it; return when it is committed."""
-        if self._n_waiting >= MAX_WAITING:
+    # -- calls that change the model ------------------------------------------------------------------
+
+    async def act(self, call: Callable[..., Result], once: Once | None = None) -> Result:
+        """Carry out a call that changes the model, after those before it; return when it is committed.
+
+        With ``once``, the call gets its key and is carried out at most once.
+        """
+        if self.n_waiting >= MAX_WAITING:
             raise RequestError(
                 429, f"{MAX_WAITING} calls wait for {self.name} already: send this one later.", retry_after="1"
             )
-        self._n_waiting += 1
+        self.n_waiting += 1
         try:
-            checked = call if once is None else partial(self._checked, call, once)
-            return await asyncio.wrap_future(self.submit(checked))
+            return await asyncio.wrap_future(self.submit(call if once is None else partial(self._once, call, once)))
         finally:
-            self._n_waiting -= 1
+            self.n_waiting -= 1
 
-    def _checked(self, call: Callable[[], Result], once: Once) -> Result:
-        """Carry out a call, unless its key belongs to another one."""
+    def _once(self, call: Callable[..., Result], once: Once) -> Result:
+        """Carry out a call with its key, unless the key belongs to another one."""
         own = f"{once.key} {once.digest}"
         if self.durable.has_key(once.key) and not self.durable.has_key(own):
             raise RequestError(422, f"The Idempotency-Key {once.key!r} belongs to another call: send a new one.")
-        result = call()
+        result = call(key=once.key)
         self.durable.note(key=own)
         return result
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
         """Append a call to the pending ones; its result is set when it is committed."""
         future: Future[Result] = Future()
-        self._waiting.append((call, future))
+        self._pending.append((call, future))
         self._thread.submit(self._commit_group)
         return future
 
     def _commit_group(self) -> None:
-        """Carry out pending calls as one transaction; one that raises is undone alone, and writes nothing."""
-        taken = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
+        """Carry out pending calls as one transaction; one that raises is undone alone."""
+        taken = [self._pending.popleft() for _ in range(min(GROUP, len(self._pending)))]
         group = [(call, future) for call, future in taken if future.set_running_or_notify_cancel()]
-        outcomes: list[tuple[Any, Exception | None]] = []
-
-        def carry_out() -> None:
-            outcomes.extend(_outcome(call) for call, _ in group)
-            if all(failure is not None for _, failure in outcomes):
-                raise _NothingDoneError
-
-        try:
-            if group:
-                self.durable.batch(carry_out)
-        except _NothingDoneError:
-            pass
-        except Exception as error:
-            outcomes = [(None, error)] * len(group)
+        if len(group) == 1:  # if it raises, nothing is written
+            outcomes = [self._outcome(partial(self.durable.batch, group[0][0]))]
+        elif group:
+            together, failure = self._outcome(
+                lambda: self.durable.batch(lambda: [self._outcome(call) for call, _ in group])
+            )
+            outcomes = together or [(None, failure)] * len(group)
+        else:
+            return
         for (_, future), (result, failure) in zip(group, outcomes, strict=True):
             if failure is None:
                 future.set_result(result)
             else:
                 future.set_exception(failure)
 
-    def learn(
-        self, table: pa.Table, key: str | None, column: str | None, source: tuple[str, Any] | None = None
-    ) -> tuple[int, int]:
-        """Learn rows; return the ids of the first and the last one. Called in the thread of the model."""
-        keys, table = _taken(table, column)
-        targets, rows = self._split(table)
+    def _outcome(self, call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+        """Return the result of a call, or what it raised."""
+        try:
+            return self.asked(call), None
+        except Exception as error:
+            return None, error
+
+    def asked(self, call: Callable[[], Result]) -> Result:
+        """Return the result of a call of the model; what the model refuses becomes a problem of the request.
+
+        An estimator that the settings name may fail about rows in any way; in an estimator of this package, what is
+        neither a ValueError nor a TypeError is a fault of its own.
+        """
+        try:
+            return call()
+        except (DuplicateKey, UnknownKey) as error:
+            raise RequestError(409, str(error)) from error
+        except self._refused as error:
+            raise RequestError(422, str(error) or type(error).__name__) from error
+
+    # -- rows -----------------------------------------------------------------------------------------
+
+    def learn(self, table: pa.Table, column: str | None, **more: Any) -> tuple[int, int]:
+        """Learn rows whose keys are in a column, as :meth:`learned` does. Called in the thread of the model."""
+        keys, table = taken_keys(table, column)
+        targets, rows = self.split(table)
+        return self.learned(self.durable.partial_fit, self._in_order(rows), targets, keys=keys, **more)
+
+    def learned(self, call: Callable[..., object], *given: Any, **more: Any) -> tuple[int, int]:
+        """Learn rows by a call; return the ids of the first and the last one."""
         first = self.durable.next_id
-        self.durable.partial_fit(self._in_order(rows), targets, keys=keys, key=key, source=source)
-        self.rates.append((time.monotonic(), self.n_seen))
+        call(*given, **more)
+        self._rates.append((time.monotonic(), self.n_seen))
         return first, self.durable.next_id - 1
 
-    def has_columns(self, row: dict[str, float] | None, *, target: bool) -> TypeGuard[dict[str, float]]:
-        """Return whether one row of numbers has the columns of the model, and the target if it is needed."""
-        model = self.durable.model
-        if (
-            row is None
-            or not self.is_fitted
-            or getattr(model, "columns", None) != "auto"
-            or self.settings.get("exclude")
-        ):
-            return False
-        if target and self.target is not None and self.target not in row:
-            return False
-        return row.keys() - {self.target} == set(getattr(model, "feature_names_in_", ()))
-
-    def learn_row(self, row: dict[str, float], key: str | None) -> tuple[int, int]:
-        """Learn one row, much faster than :meth:`learn`, with the same result."""
-        y = None if self.target is None else row[self.target]
-        first = self.durable.next_id
-        self.durable.learn_one({name: value for name, value in row.items() if name != self.target}, y, key=key)
-        self.rates.append((time.monotonic(), self.n_seen))
-        return first, self.durable.next_id - 1
-
-    def predict_row(self, row: dict[str, float]) -> list[Any]:
-        """Return the prediction of one row, much faster than :meth:`predict`."""
-        return [self.durable.predict_one({name: value for name, value in row.items() if name != self.target})]
+    def one_row(self, body: TableBody) -> tuple[dict[str, float] | None, float | None]:
+        """Return the only row of a body and its target, if it needs no table: numbers in the columns of the model."""
+        row, model = body.one_row(), self.durable.model
+        if row is None or not self.is_fitted or getattr(model, "columns", None) != "auto":
+            return None, None
+        target = None if self.target is None else row.pop(self.target, None)
+        is_known = not self.settings.get("exclude") and row.keys() == set(self.columns)
+        return row if is_known else None, target
 
     def predict(self, table: pa.Table, column: str | None, method: str | None = None) -> Any:
         """Return predictions; rows with keys wait for their targets."""
         if not self.is_fitted:
             raise RequestError(409, f"{self.name} has learned no rows yet.")
-        keys, table = _taken(table, column)
+        keys, table = taken_keys(table, column)
         if self.target in table.column_names:
             table = table.drop_columns([self.target])
-        rows = self._in_order(table)
         method = method or ("predict" if hasattr(self.durable.model, "predict") else "transform")
-        if keys is None:
-            return getattr(self.durable, method)(rows)
-        if method == "transform":
+        if not hasattr(self.durable.model, method):
+            raise RequestError(422, f"{self.name} has no {method}.")
+        if keys is not None and method == "transform":
             raise RequestError(422, "Rows with keys wait for targets: send them without method=transform.")
-        return getattr(self.durable, method)(rows, keys=keys, at=time.time())
+        rows, waiting = self._in_order(table), {} if keys is None else {"keys": keys, "at": time.time()}
+        return getattr(self.durable, method)(rows, **waiting)
 
-    def label(self, table: pa.Table, column: str, key: str | None) -> int:
-        """Learn pending rows, given their targets; return their number."""
-        keys, table = _taken(table, column)
-        if keys is None or self.target is None or table.column_names != [self.target]:
-            raise RequestError(422, f"Send the columns {column!r} and {self.target!r} alone.")
-        targets, _ = self._split(table)
-        self.durable.label(keys, targets, key=key)
-        return len(keys)
-
-    def _split(self, table: pa.Table) -> tuple[Any, pa.Table]:
+    def split(self, table: pa.Table) -> tuple[Any, pa.Table]:
         """Return targets, if the task has any, and the other columns."""
         if self.target is None:
             return None, table
@@ -233,10 +264,10 @@ class ServedModel:
 
     def _in_order(self, table: pa.Table) -> Any:
         """Return the columns of the model in their order; refuse others."""
-        chosen, excluded = self.settings.get("columns"), self.settings.get("exclude") or ()
+        excluded = self.settings.get("exclude") or ()
         table = table.drop_columns([name for name in excluded if name in table.column_names])
         found = table.column_names
-        names = list(map(str, getattr(self.durable.model, "feature_names_in_", chosen or sorted(found))))
+        names = self.columns or self.settings.get("columns") or sorted(found)
         missing, unknown = [name for name in names if name not in found], [name for name in found if name not in names]
         if missing or unknown:
             raise RequestError(
@@ -245,26 +276,6 @@ class ServedModel:
         if not names:
             raise RequestError(422, "The rows have no columns besides the target.")
         return table.select(names)
-
-    def changes(self, since: int) -> list[Change]:
-        """Return the changes of the model after so many rows, oldest first."""
-        events = self.durable.model.changes_ if self.is_fitted else ()
-        return [Change(each.at, each.reason, finite(each.magnitude)) for each in events if each.at > since]
-
-    def regret(self) -> Any:
-        """Return ``regret_``, computed once for the rows learned and not forgotten."""
-        rows = self.n_seen, self.durable.next_id
-        if self._regret is None or self._regret[0] != rows:
-            self._regret = (rows, self.durable.model.regret_)
-        return self._regret[1]
-
-    def rate(self) -> float:
-        """Return rows learned a second over the last ten seconds."""
-        now = time.monotonic()
-        recent = [(at, n) for at, n in list(self.rates) if now - at <= 10]
-        if len(recent) < 2:
-            return 0.0
-        return (recent[-1][1] - recent[0][1]) / max(1e-3, now - recent[0][0])
 
     def close(self) -> None:
         """Finish the pending calls, write the state and release the file."""
@@ -293,8 +304,8 @@ class ModelFolder:
     def __init__(self, folder: Path, max_models: int = 100, estimators: tuple[str, ...] = ("sklearn",)) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.max_models, self.estimators = folder.resolve(), max_models, estimators
-        self._models: dict[str, ServedModel] = {}
         self.broken: dict[str, str] = {}
+        self._models: dict[str, ServedModel] = {}
         self._lock = Lock()
         for path in sorted(self.folder.glob("*.json")):
             if NAME.fullmatch(path.stem):
@@ -313,22 +324,22 @@ class ModelFolder:
 
     def get(self, name: str) -> ServedModel:
         """Return a model by its name."""
-        self._check_opened(name)
-        if name not in self._models:
+        found = self._known(name)
+        if found is None:
             raise RequestError(404, f"There is no model {name!r}: PUT /models/{name} creates one.")
-        return self._models[name]
+        return found
 
-    def _check_opened(self, name: str) -> None:
+    def _known(self, name: str) -> ServedModel | None:
         if name in self.broken:
             raise RequestError(503, f"{self.broken[name]} Mend or remove its files, then restart the service.")
+        return self._models.get(name)
 
     def create(self, name: str, settings: dict[str, Any]) -> tuple[ServedModel, bool]:
         """Create a model; return it, and whether it is new. One with the same settings stays as it is."""
         if not NAME.fullmatch(name):
             raise RequestError(422, "Names have up to 64 letters, digits, hyphens and underscores.")
         with self._lock:
-            self._check_opened(name)
-            known = self._models.get(name)
+            known = self._known(name)
             if known is not None and known.settings != settings:
                 raise RequestError(409, f"{name} exists with other settings: {json.dumps(known.settings)}.")
             if known is not None:
@@ -352,19 +363,7 @@ class ModelFolder:
             model.close()
 
 
-class _NothingDoneError(Exception):
-    """No call of a group has succeeded."""
-
-
-def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """Return the result of a call, or what it raised."""
-    try:
-        return call(), None
-    except Exception as error:
-        return None, error
-
-
-def _taken(table: pa.Table, column: str | None) -> tuple[list[Any] | None, pa.Table]:
+def taken_keys(table: pa.Table, column: str | None) -> tuple[list[Any] | None, pa.Table]:
     """Return the keys of rows, and the other columns."""
     if column is None:
         return None, table

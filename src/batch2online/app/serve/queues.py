@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Event, Thread
 from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -18,7 +19,6 @@ from batch2online.app.inputs import DataError
 from batch2online.app.serve.bodies import table_of_rows
 from batch2online.app.serve.models import ModelFolder, ServedModel
 from batch2online.app.serve.problems import RequestError
-from batch2online.storage.errors import StoreError
 
 MESSAGES = 1_000
 """Messages that a service reads and commits at once, at most."""
@@ -174,10 +174,9 @@ def learn_messages(model: ServedModel, name: str, messages: Sequence[Message]) -
     skipped = (model.durable.positions.get(name) or {}).get("skipped", 0)
     try:
         rows = table_of_rows([content for content, _ in messages])
-        model.learn(rows, None, None, source=(name, {"at": messages[-1][1], "skipped": skipped}))
-    except StoreError:
-        raise
-    except (RequestError, ValueError, TypeError, msgspec.MsgspecError) as error:
+        source = name, {"at": messages[-1][1], "skipped": skipped}
+        model.asked(partial(model.learn, rows, None, source=source))
+    except (RequestError, msgspec.MsgspecError) as error:
         if len(messages) > 1:
             for message in messages:
                 learn_messages(model, name, [message])

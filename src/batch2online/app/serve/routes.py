@@ -30,7 +30,6 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
-from sklearn.exceptions import NotFittedError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -42,7 +41,7 @@ from batch2online.app.serve.bodies import ROWS_SCHEMA, TableBody
 from batch2online.app.serve.models import NAME, ModelFolder, Once, ServedModel
 from batch2online.app.serve.options import Options, Settings
 from batch2online.app.serve.problems import ProblemBody, RequestError, problem_response
-from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey
+from batch2online.storage.errors import StoreError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -129,7 +128,9 @@ class Route:
     def _parameter(self, name: str, default: Any) -> Parameter:
         hint = self._hints[name]
         kind = hint if default is not None else next(each for each in get_args(hint) if each is not NoneType)
-        if kind is ServedModel or any(f"{{{name}}}" in path for path in self.paths):
+        if kind is ServedModel:
+            return Parameter(name, "name", kind, default, "model")
+        if any(f"{{{name}}}" in path for path in self.paths):
             where = "path"
         elif name == "body":
             where = "body"
@@ -137,22 +138,7 @@ class Route:
             where = "header"
         else:
             where = "shared" if isinstance(kind, type) else "query"
-        return Parameter(name, "name" if kind is ServedModel else HEADERS.get(name, name), kind, default, where)
-
-    @cached_property
-    def has_model(self) -> bool:
-        """Whether the path names a model that exists."""
-        return any(each.kind is ServedModel for each in self.parameters)
-
-    @cached_property
-    def has_body(self) -> bool:
-        """Whether the body is read."""
-        return any(each.where == "body" for each in self.parameters)
-
-    @cached_property
-    def is_async(self) -> bool:
-        """Whether the function runs in the loop; others run in a thread."""
-        return inspect.iscoroutinefunction(self.function)
+        return Parameter(name, HEADERS.get(name, name), kind, default, where)
 
     @property
     def result(self) -> Any:
@@ -208,64 +194,54 @@ class Dispatcher:
             try:
                 check_origin(request, self._tokens)
                 check_token(request, self._tokens, "write" if is_writing else route.access)
-                model = self._models.get(request.path_params["name"]) if route.has_model else None
+                model = self._model_of(route, request)
                 return secured(await self._answered(route, request, model))
             except RequestError as problem:
                 return secured(problem_response(problem))
 
         return endpoint
 
+    def _model_of(self, route: Route, request: Request) -> ServedModel | None:
+        has_model = any(each.where == "model" for each in route.parameters)
+        return self._models.get(request.path_params["name"]) if has_model else None
+
     async def _answered(self, route: Route, request: Request, model: ServedModel | None) -> Response:
         """Call the function of a route; errors become problems, and the live page shows those of a model."""
         try:
-            body = await read_body(request, self._max_bytes) if route.has_body else b""
+            has_body = any(each.where == "body" for each in route.parameters)
+            body = await read_body(request, self._max_bytes) if has_body else b""
             given = {each.name: self._argument(each, request, model, body) for each in route.parameters}
-            function = route.function
-            found = await (function(**given) if route.is_async else asyncio.to_thread(function, **given))
+            is_async = inspect.iscoroutinefunction(route.function)
+            found = await (route.function(**given) if is_async else asyncio.to_thread(route.function, **given))
             return found if isinstance(found, Response) else answer(found, route.statuses[0])
-        except _ERRORS as error:
-            problem = _problem_of(error)
+        except (RequestError, StoreError) as error:
+            problem = error if isinstance(error, RequestError) else RequestError(503, str(error))
             if model is not None:
                 model.errors.append(problem.detail)
             return problem_response(problem)
 
     def _argument(self, each: Parameter, request: Request, model: ServedModel | None, body: bytes) -> Any:
         """Return the value of a parameter."""
-        if each.kind is ServedModel:
-            return model
-        if each.kind is TableBody:
-            return TableBody(body, request.headers.get("content-type", ""), self._max_bytes)
-        if each.kind is Request:
-            return request
-        if each.kind is Once:
-            key = each.value(request.headers.get(each.label))
-            return None if key is None else Once(key, _digest(request, body))
         match each.where:
+            case "model":
+                return model
+            case "body" if each.kind is TableBody:
+                return TableBody(body, request.headers.get("content-type", ""), self._max_bytes)
             case "body":
-                return body if getattr(each.kind, "__supertype__", None) is bytes else _decoded(body, each.kind)
+                return body if getattr(each.kind, "__supertype__", None) is bytes else decoded(body, each.kind)
             case "path":
                 return each.value(request.path_params.get(each.name))
-            case "header":
-                return each.value(request.headers.get(each.label))
             case "query":
                 return each.value(request.query_params.get(each.label))
-        return self._shared[each.kind]
+            case "header" if each.kind is Once:
+                key = each.value(request.headers.get(each.label))
+                return None if key is None else Once(key, _digest(request, body))
+            case "header":
+                return each.value(request.headers.get(each.label))
+        return request if each.kind is Request else self._shared[each.kind]
 
 
-_ERRORS = (
-    *(RequestError, StoreError, DuplicateKey, UnknownKey, NotFittedError),
-    *(ValueError, TypeError, AttributeError, ArithmeticError, MemoryError, NotImplementedError),
-)
-
-
-def _problem_of(error: Exception) -> RequestError:
-    if isinstance(error, RequestError):
-        return error
-    status = 409 if isinstance(error, DuplicateKey | UnknownKey) else 503 if isinstance(error, StoreError) else 422
-    return RequestError(status, str(error) or type(error).__name__)
-
-
-def _decoded(body: bytes, kind: Any) -> Any:
+def decoded(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -344,5 +320,10 @@ def openapi() -> dict[str, Any]:
 
 
 def _described(each: Parameter, schema_of: dict[str, Any]) -> dict[str, Any]:
-    is_path = each.where == "path"
-    return {"name": each.label, "in": each.where, "required": is_path, "schema": schema_of[repr(each.sent)]}
+    is_path = each.where in ("path", "model")
+    return {
+        "name": each.label,
+        "in": "path" if is_path else each.where,
+        "required": is_path,
+        "schema": schema_of[repr(each.sent)],
+    }
