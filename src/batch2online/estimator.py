@@ -270,7 +270,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             self._check_target_shape(y, targets)
             return PreparedRows([(X, targets, ones(len(X)))], is_single_batch=True)
         if self._encodes(X):
-            return self._prepare_encoded(self._read_table(X, is_first, not is_first), y, sample_weight)
+            return self._prepare_encoded(self._read_table(X, is_first, learns=True), y, sample_weight)
         X, of_rows = self._prepared_rows(X, is_first)
         return self._with_targets(X, of_rows, y, sample_weight)
 
@@ -363,10 +363,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError('Columns(...) needs history="memory" or "coreset": features may change at first.')
         return Columns() if given == "auto" else given
 
-    def _read_table(self, X: Any, reset: bool, may_be_empty: bool = False) -> Table:
-        """Return the rows of a table as typed columns, names checked: those of the stream, if there is one."""
+    def _read_table(self, X: Any, reset: bool, learns: bool = False) -> Table:
+        """Return the rows of a table as typed columns, names checked: those of the stream, if there is one.
+
+        To learn them while features are not settled, all columns are needed.
+        """
         codec = self._shard_columns if reset else self._stream.columns
-        table: Table = given.read_table(self, X, codec, reset, may_be_empty)
+        table: Table = given.read_table(self, X, codec, reset, learns)
         if codec is None:
             return table
         in_order = [name for name in table.names if name in codec.table_names]
@@ -375,7 +378,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError(f"The shard needs the columns {names}, in this order, of the estimator that made it.")
         if unknown := codec.unknown(table.names):
             _warn(f"columns {unknown[:5]} are ignored: the first rows did not have them; a new model learns them")
-        return cast("Table", codec.checked(table))
+        return cast("Table", codec.checked(table, learns))
 
     def _features_of(self, table: Table) -> FloatArray:
         """Return rows of a table as features, checked."""
@@ -409,7 +412,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             self._check_target_shape(y, targets)
         else:
             self._stream = self._first_table_stream(table, y, targets)
-            table = self._stream.columns.checked(table)
+            table = self._stream.columns.checked(table, learns=True)
         codec, problem = self._stream.columns, None if of_targets is None else of_targets(self._stream.problem)
         points = self._features_of(table) if codec.is_settled else _numbers_of(table)
         weights = check_weights(sample_weight, points, targets)
@@ -474,10 +477,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _described(self, stream: Stream) -> Stream:
         """Return the stream; warn of columns that it does not use, once that is final."""
         codec = stream.columns
-        if codec.is_settled and (codec.ignored or any(each.is_truncated for each in codec.coded)):
-            rows = f"judged by the first {codec.known_rows:,} rows; columns_ describes all features"
-            notes = [note for note in codec.notes if "has missing values" not in note]
-            _warn(f"{'; '.join(notes)} ({rows})")
+        for note in codec.notes if codec.is_settled else ():
+            if "has missing values" not in note:
+                _warn(note)
         return stream
 
     def _fixed(self) -> Stream:
@@ -731,7 +733,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_settings()
         columns = self._stream.columns
         if columns is not None and not columns.is_settled:
-            table = columns.checked(columns.row(self._listed(x)))
+            table = columns.checked(columns.row(self._listed(x)), learns=True)
             return self._prepare_encoded(table, *self._one_target(y))
         return self._with_targets(self._row_of(x)[None], None, *self._one_target(y))
 

@@ -75,7 +75,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
     return X
 
 
-def read_table(estimator: Any, X: Any, codec: Any, reset: bool, may_be_empty: bool) -> Any:
+def read_table(estimator: Any, X: Any, codec: Any, reset: bool, learns: bool) -> Any:
     """Return a table as typed columns; check the names of its columns, or set them on the estimator with ``reset``.
 
     Data frames have their columns in the order of the first rows, dictionaries in any; additional columns may come.
@@ -85,7 +85,7 @@ def read_table(estimator: Any, X: Any, codec: Any, reset: bool, may_be_empty: bo
     container = container_of(X)
     X = rectangular(X) if container in (None, "array") else X
     table = read(X)
-    if not len(table) and not may_be_empty:
+    if not len(table) and (reset or not learns):
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
     if container in ("mapping", "rows", "columns"):
         if reset:
@@ -93,18 +93,18 @@ def read_table(estimator: Any, X: Any, codec: Any, reset: bool, may_be_empty: bo
             estimator.feature_names_in_ = np.asarray(table.names, dtype=object)
         return table
     names = getattr(estimator, "feature_names_in_", None)
-    if reset or container in (None, "array") or not _are_in_order(table.names, names, codec):
+    if reset or container in (None, "array") or not _are_in_order(table.names, names, codec, learns):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     if container in (None, "array") and codec is not None:
         return replace(table, names=codec.table_names if names is None else tuple(map(str, names)))
     return table
 
 
-def _are_in_order(found: Sequence[str], names: Any, codec: Any) -> bool:
+def _are_in_order(found: Sequence[str], names: Any, codec: Any, learns: bool) -> bool:
     """Return whether a data frame has the columns that a codec needs, in the order in which they first came."""
     if names is None:
         return False
-    needed = codec.inputs if codec.is_settled else codec.table_names
+    needed = codec.needed(learns)
     there = set(found)
     return there.issuperset(needed) and [n for n in names if n in there] == [n for n in found if n in set(names)]
 

@@ -419,14 +419,17 @@ class Codec:
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
-    def checked(self, table: Table) -> Table:
-        """Return a table with the columns of the stream, in their order; ValueError if one that is used is absent."""
+    def needed(self, learns: bool) -> list[str]:
+        """Return the columns that a table must have: those that are used, or all to learn while that may change."""
+        return list(self.table_names) if learns and not self.is_settled else self.inputs
+
+    def checked(self, table: Table, learns: bool = True) -> Table:
+        """Return a table with the columns of the stream, in their order; ValueError if one that is needed is absent."""
         table = self.options.applied(table)
         if table.names == self.table_names:
             return table
-        there, used = table.by_name, set(self.inputs) if self.is_settled else set(self.table_names)
-        absent = [name for name in self.table_names if name not in there]
-        if missing := [name for name in absent if name in used]:
+        there = table.by_name
+        if missing := [name for name in self.needed(learns) if name not in there]:
             some = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise ValueError(
                 f"The columns {missing[:5]}{some} of the rows before are missing: send them, with missing values if "
@@ -643,6 +646,17 @@ class Codec:
     def settled(self) -> Codec:
         """Return the same, to stay as it is."""
         return replace(self, first=None)
+
+    def continues(self, earlier: Codec) -> bool:
+        """Return whether an earlier codec of the stream made the same numbers of the rows that it was learned from."""
+        if self.names != earlier.names:
+            return False
+        may_fill = self.options.missing == "mean" or self.options.standardize
+        return all(
+            one.means == two.means and one.scales == two.scales
+            for one, two in zip(self.coded, earlier.coded, strict=True)
+            if one.has_missing or may_fill
+        )
 
     def is_same(self, other: Codec) -> bool:
         """Return whether another codec makes the same numbers of rows."""

@@ -16,7 +16,7 @@ from batch2online.answers import losses_of_answers
 from batch2online.app.cli.alarms import KINDS, alarms_of, check_webhook, send
 from batch2online.app.cli.files import json_text, valid
 from batch2online.app.cli.run.result import Recorder, change_record
-from batch2online.app.cli.run.source import Chunk, TableStream, in_options, open_input, placed
+from batch2online.app.cli.run.source import Chunk, TableStream, in_options, noting, open_input, placed
 from batch2online.app.cli.run.state import APPENDED, INPUT, content_key, facts_in
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
@@ -68,7 +68,8 @@ def learn(model: Path, files: Sequence[str], **given: Any) -> int:
         stream = open_input(paths, None, task, model=durable.model)
         stream.on_note = line.note
         night = Night(durable.model)
-        durable.batch(lambda: _learn_night(durable, stream, night, [key for key in keys if key is not None], line))
+        with noting(stream.note):
+            durable.batch(lambda: _learn_night(durable, stream, night, [key for key in keys if key is not None], line))
         line.end()
         result = _result(durable, stream, night, task, options) | {"files": names}
     result["seconds"] = time.monotonic() - started
@@ -182,7 +183,8 @@ class Night:
     def quality_learning(self) -> dict[str, float]:
         """Return measures of the night in which each row was predicted just before it was learned."""
         now, before = _record_of(self.model), self._record
-        if now is None or before is None or not now.weight > before.weight:
+        codec = self.model.stream.columns
+        if now is None or before is None or not now.weight > before.weight or not codec.continues(self._codec):
             return {}
         sums = now.loss - before.loss, now.secondary_loss - before.secondary_loss
         found = Averages(now.rows - before.rows, now.weight - before.weight, *sums, self._total())

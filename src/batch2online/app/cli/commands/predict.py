@@ -11,15 +11,17 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
-from batch2online.app.cli.models import answers, inputs_of, load_model
-from batch2online.app.cli.run.source import known_kinds, placed, table_of
+from batch2online.app.cli.models import StoredModel, answers, inputs_of, load_model
+from batch2online.app.cli.run.source import in_options, known_kinds, noting, placed, scaled, table_of
 from batch2online.app.inputs import DataError, Layout, Source, open_sources, paths_of
+from batch2online.app.report.formatting import visible
 from batch2online.tables.columns import ColumnError
 
 Write = Callable[[Any], None]
@@ -58,19 +60,26 @@ def predict(
 ) -> None:
     """Write a line for each row of the input; the prediction of a row with a missing value is empty."""
     options = OutputOptions(**{each.name: given.pop(each.name) for each in fields(OutputOptions)})
-    found = load_model(model, estimator, sets, trust).model
-    found._stream = found._fixed()  # its features stay as they are
-    layout = Layout(kinds=known_kinds(found, None), **given)
-    with closing(open_sources(paths_of([file]), layout)) as source:
-        _predict(found, source, out, options)
+    stored = load_model(model, estimator, sets, trust)
+    layout = Layout(kinds=known_kinds(stored.model, None), **given)
+    said: set[str] = set()
+
+    def note_once(note: str) -> None:
+        if note not in said:
+            said.add(note)
+            click.echo(visible(f"Note: {in_options(note)}."), err=True)
+
+    with closing(open_sources(paths_of([file]), layout)) as source, noting(note_once):
+        _predict(stored, source, out, options)
 
 
-def _predict(model: Any, source: Source, out: Path | None, options: OutputOptions) -> None:
+def _predict(stored: StoredModel, source: Source, out: Path | None, options: OutputOptions) -> None:
+    model = stored.model
     inputs, kept = inputs_of(model, source), options.columns(source)
     rows_of = source.batches(inputs, [column for column in kept if column not in set(inputs)])
     with _output(out, options.keep_formulas) as write:
         for batch in rows_of:
-            rows = table_of(batch, inputs, drops=True)
+            rows = scaled(table_of(batch, inputs, drops=True), stored.facts)
             try:
                 found, complete = answers(model, rows, options.probabilities)
             except ColumnError as error:

@@ -17,7 +17,7 @@ from batch2online.app.cli.files import json_text
 from batch2online.app.cli.run.cluster import cluster, learn_files
 from batch2online.app.cli.run.loop import Emitter, LearningLoop, Stop, interruptible
 from batch2online.app.cli.run.result import result_of
-from batch2online.app.cli.run.source import Chunk, TableStream, open_input
+from batch2online.app.cli.run.source import Chunk, TableStream, noting, open_input
 from batch2online.app.cli.run.state import FileModel, MemoryModel
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
@@ -70,7 +70,8 @@ def learn_input(paths: Sequence[str], dataset: str | None, task: Task, options: 
         else:
             learner = LearningLoop(store, stream, Emitter(options.emit))
             chunks = rechunked(stream.chunks(), options.chunk)
-            learner.learn(chunks, lambda loop: line(loop, stream.progress(loop.rows)))
+            with noting(stream.note):
+                learner.learn(chunks, lambda loop: line(loop, stream.progress(loop.rows)))
         rate = line.rate(learner.rows)
         if not learner.rows:
             raise stream.no_rows_error()

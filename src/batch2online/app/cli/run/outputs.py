@@ -111,8 +111,7 @@ def write_outputs(
 
 
 def _write_all(folder: Path, model: Any, result: dict[str, Any], run_time: RunTime | None, keep_formulas: bool) -> None:
-    facts = {"target": result["settings"].get("target"), "units": result["preparation"]["units"]}
-    sources = {INPUT: {"facts": facts, "source": result["source"]}}
+    sources = {INPUT: {"facts": result["facts"], "source": result["source"]}}
     model_file.save(folder / "model.b2o", model._state(), sources)
     coreset = coreset_table(model.coreset_, result, getattr(model, "_labels", None))
     parquet.write_table(coreset, folder / "coreset.parquet")

@@ -128,6 +128,7 @@ def result_of(learner: LearningLoop | ClusterRun, stream: TableStream, task: Tas
         "curve": [] if regret.reason else learner.recorder.closed(model),
         "settings": task.settings.as_dict(),
         "preparation": prepared,
+        "facts": asdict(stream.facts),
         "versions": versions(),
     }
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +23,7 @@ from batch2online.app.cli.tasks import Task
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of, source_of
 from batch2online.app.inputs.batch import DATES, mismatch
-from batch2online.tables.codec import Codec, Columns
+from batch2online.tables.codec import Codec, Columns, ColumnsWarning
 from batch2online.tables.columns import EMPTY, NUMBER, STRING, Column, ColumnError, ColumnType, Table, common, read
 from batch2online.validation import LARGEST
 
@@ -151,6 +153,34 @@ def _finite(column: Any, drops: bool) -> Any:
     return pc.if_else(pc.less_equal(pc.abs(column), LARGEST), column, pa.scalar(None, column.type))
 
 
+def scaled(table: Table, facts: ColumnFacts) -> Table:
+    """Return a table with the scales of a built-in data set."""
+    if not facts.moments:
+        return table
+    columns = []
+    for name, column in table.by_name.items():
+        mean, scale = facts.moments.get(name, (0.0, 1.0))
+        columns.append(Column(column.kind, (column.values - mean) / scale, column.words))
+    return replace(table, columns=tuple(columns))
+
+
+@contextmanager
+def noting(note: Callable[[str], None]) -> Iterator[None]:
+    """Hand what an estimator says of columns to a function."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ColumnsWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, ColumnsWarning):
+                note(str(message).removesuffix("."))
+            else:
+                others(message, category, *rest)
+
+        warnings.showwarning = show  # type: ignore[assignment]  # called by position
+        yield
+
+
 def placed(error: ColumnError, place: Callable[[int], str]) -> DataError:
     """Return the error of a cell with its place in the file."""
     remedies = (Remedy.DROP_ROWS, Remedy.IMPUTE) if "infinity" in error.why else (Remedy.EXCLUDE,)
@@ -268,18 +298,7 @@ class TableStream:
             first = int(bad.argmax())
             place = f"{self.place(first)}, column {self.facts.target!r}"
             raise DataError(f"{place}: {targets[first]:g} must be {valid}.", Remedy.OTHER_TARGET)
-        return self._scaled(table), targets
-
-    def _scaled(self, table: Table) -> Table:
-        """Return a table with the scales of a built-in data set."""
-        if not self.facts.moments:
-            return table
-        own = (self.facts.moments.get(name, (0.0, 1.0)) for name in table.names)
-        scaled = (
-            Column(c.kind, (c.values - mean) / scale, c.words)
-            for c, (mean, scale) in zip(table.columns, own, strict=True)
-        )
-        return replace(table, columns=tuple(scaled))
+        return scaled(table, self.facts), targets
 
     def note(self, note: str) -> None:
         """Add a note, once; it names options of the command."""
@@ -324,8 +343,7 @@ def open_stream(source: Source, task: Task, model: Any = None, facts: ColumnFact
     codec: Codec | None = model.stream.columns if model is not None and model.__sklearn_is_fitted__() else None
     if codec is not None:
         kinds = known_kinds(model, settings.target)
-        needed = codec.inputs if codec.is_settled else codec.table_names
-        check_columns(source, [*needed, *([settings.target] if settings.target else [])], kinds)
+        check_columns(source, [*codec.needed(learns=True), *([settings.target] if settings.target else [])], kinds)
         columns = [name for name in codec.table_names if name in source.kinds]
     else:
         columns = selected_columns(source.names, source.name, settings)
