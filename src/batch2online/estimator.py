@@ -352,16 +352,18 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _column_options(self) -> Columns | None:
         """How tables become rows of numbers; None if only numbers are accepted."""
         given = getattr(self, "columns", None)
-        is_on_disk = getattr(self, "history", "memory") not in ("memory", "coreset")
-        if given is None or (given == "auto" and is_on_disk):  # rows on disk are numbers, since features may change
+        if given is None or (given == "auto" and self._is_on_disk):  # these rows are numbers
             return None
         from batch2online.tables.codec import Columns
 
         if given != "auto" and not isinstance(given, Columns):
             raise ValueError(f'columns must be "auto", Columns(...) or None, got {given!r}.')
-        if is_on_disk:
-            raise ValueError('Columns(...) needs history="memory" or "coreset": features may change at first.')
         return Columns() if given == "auto" else given
+
+    @property
+    def _is_on_disk(self) -> bool:
+        """Whether rows are kept in a folder: they are not learned again, so features stay those of the first call."""
+        return getattr(self, "history", "memory") not in ("memory", "coreset")
 
     def _read_table(self, X: Any, reset: bool, learns: bool = False) -> Table:
         """Return the rows of a table as typed columns, names checked: those of the stream, if there is one.
@@ -431,6 +433,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         has_intercept, options = bool(getattr(self, "fit_intercept", False)), self._column_options
         assert options is not None
         codec = self._shard_columns or Codec.new(table, options, has_intercept)
+        if self._is_on_disk and not codec.is_settled:
+            none = np.empty((len(table), 0))
+            codec = codec.learn(codec.checked(table), none, np.ones(len(table)), is_last=True)
         return self._table_stream(codec, targets.shape[1], y is not None and y.ndim == 1, self.random_state)
 
     def _table_stream(self, codec: Codec, n_targets: int, is_flat: bool, seed: Any) -> Stream:

@@ -14,8 +14,7 @@ import pytest
 
 from batch2online.app.cli.app import run_safely
 from batch2online.app.inputs import DataError, Layout, blocks, open_source, open_sources
-from batch2online.tables.columns import ColumnType
-from batch2online.tables.columns import of_arrow
+from batch2online.tables.columns import ColumnType, of_arrow
 
 N = 60
 START = dt.datetime(2024, 7, 1, 22, tzinfo=dt.UTC)

@@ -18,7 +18,7 @@ from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError, Source
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
-from batch2online.tables.columns import Column, ColumnType, Table
+from batch2online.tables.columns import Column, ColumnError, ColumnType, Table
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,8 @@ def predictions(model: Any, rows: FloatArray | Table, probabilities: bool = Fals
             values = model.transform(rows)
             return {f"component_{j + 1}": np.ascontiguousarray(values[:, j]) for j in range(values.shape[1])}
         labels = model.predict(rows)
+    except ColumnError:  # its place is known to the caller
+        raise
     except ValueError as error:
         raise DataError(str(error)) from error
     columns = {"cluster" if hasattr(model, "cluster_centers_") else "prediction": np.asarray(labels)}

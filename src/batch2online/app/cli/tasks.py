@@ -41,6 +41,7 @@ class Task:
     """A learning task with the settings of one run. Settings that do not fit the task raise an error."""
 
     settings: Settings
+    dataset_name: str | None = None
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -57,7 +58,7 @@ class Task:
         if dataset is not None and settings.task in HAVE_TARGETS and settings.target is None:
             known = LABELS if settings.task == "classification" else TARGETS
             settings = replace(settings, target=known.get(dataset, "target"))
-        return cls(settings)
+        return cls(settings, dataset)
 
     @property
     def is_wrapped(self) -> bool:
@@ -107,8 +108,9 @@ class Task:
             raise DataError(str(error)) from error
 
     def column_options(self) -> Columns:
-        """Return how tables become rows of numbers."""
-        return Columns(**self.settings.of_columns())
+        """Return how tables become rows of numbers; all rows of a data set are known, and scale them beforehand."""
+        given = self.settings.of_columns()
+        return Columns(**given | {"standardize": given["standardize"] and self.dataset_name is None})
 
     def accepts_missing(self) -> bool:
         """Whether rows may contain NaN."""

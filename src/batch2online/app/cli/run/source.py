@@ -398,7 +398,9 @@ def open_input(
     if dataset is not None:
         table = task.dataset(dataset)
         columns = table.complete(task.used_columns(table))
-        moments = {} if task.has_targets or table.scale == 1.0 else table.moments(columns)
+        moments = _moments(columns, settings) if settings.standardize else {}
+        if not task.has_targets and table.scale != 1.0:
+            moments = table.moments(columns)
         facts = ColumnFacts(settings.target, dict(table.units), moments)
         return open_stream(source_of(pa.table(columns), dataset), task, model, facts)
     kinds = {} if model is None else known_kinds(model, settings.target)
@@ -408,6 +410,12 @@ def open_input(
     except BaseException:
         opened.close()
         raise
+
+
+def _moments(columns: Mapping[str, Any], settings: Settings) -> dict[str, tuple[float, float]]:
+    """Return the mean and the standard deviation of all columns of numbers."""
+    numbers = {name: own for name, own in columns.items() if own.dtype.kind == "f" and name != settings.target}
+    return {name: (float(own.mean()), float(own.std()) or 1.0) for name, own in numbers.items()}
 
 
 def encoded(stream: TableStream, options: Columns, drop_first: bool = False) -> Iterator[tuple[FloatArray, Any]]:
