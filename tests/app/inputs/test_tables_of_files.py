@@ -132,7 +132,7 @@ def test_a_row_without_a_target_is_skipped(tmp_path):
     rows, targets, stream, _ = prepared(tmp_path, content, missing="mean", **REGRESSION)
     assert (rows.tolist(), targets.tolist(), stream.dropped) == ([[1], [1]], [2, 4], 1)
     stream.close()
-    assert stream.notes == ["1 rows without a value of 'y' are skipped; predict answers them"]
+    assert stream.notes == ["rows without a value of 'y' are skipped, 1 here; predict answers them"]
 
 
 UNUSABLE = {

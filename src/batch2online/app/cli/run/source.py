@@ -323,7 +323,8 @@ class TableStream:
         self._note_source()
         target = self.facts.target
         if target is not None and self._missing[target]:
-            self.note(f"{self._missing[target]:,} rows without a value of {target!r} are skipped; predict answers them")
+            skipped = f"rows without a value of {target!r} are skipped, {self._missing[target]:,} here"
+            self.note(f"{skipped}; predict answers them")
 
     def no_rows_error(self) -> DataError:
         """Return the error of an input without rows, or all of whose rows were dropped."""
