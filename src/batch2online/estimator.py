@@ -43,7 +43,7 @@ from batch2online.validation import LARGEST, check_finite, check_rows, check_tar
 
 if TYPE_CHECKING:
     from batch2online.tables.codec import Codec, Columns
-    from batch2online.tables.columns import Table
+    from batch2online.tables.columns import TypedTable
 
 _FIRST_CALLS = RLock()
 _EXACT = 2.0**53
@@ -365,13 +365,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Whether rows are kept in a folder: they are not learned again, so features stay those of the first call."""
         return getattr(self, "history", "memory") not in ("memory", "coreset")
 
-    def _read_table(self, X: Any, reset: bool, learns: bool = False) -> Table:
+    def _read_table(self, X: Any, reset: bool, learns: bool = False) -> TypedTable:
         """Return the rows of a table as typed columns, names checked: those of the stream, if there is one.
 
         To learn them while features are not settled, all columns are needed.
         """
         codec = self._shard_columns if reset else self._stream.columns
-        table: Table = given.read_table(self, X, codec, reset, learns)
+        table: TypedTable = given.read_table(self, X, codec, reset, learns)
         if codec is None:
             return table
         in_order = [name for name in table.names if name in codec.table_names]
@@ -380,9 +380,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError(f"The shard needs the columns {names}, in this order, of the estimator that made it.")
         if unknown := codec.unknown(table.names):
             _warn(f"columns {unknown[:5]} are ignored: the first rows did not have them; a new model learns them")
-        return cast("Table", codec.checked(table, learns))
+        return cast("TypedTable", codec.checked(table, learns))
 
-    def _features_of(self, table: Table) -> FloatArray:
+    def _features_of(self, table: TypedTable) -> FloatArray:
         """Return rows of a table as features, checked."""
         codec = self._stream.columns
         if late := codec.late_gaps(table):
@@ -392,13 +392,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             )
         return self._coded(codec, table)
 
-    def _coded(self, codec: Codec, table: Table) -> FloatArray:
+    def _coded(self, codec: Codec, table: TypedTable) -> FloatArray:
         """Return rows of a table as the features of a codec, checked."""
         points = codec.encode(table)
         check_finite(points, "X", codec.names, largest=self._largest)
         return points
 
-    def _prepare_encoded(self, table: Table, y: Any, sample_weight: Any) -> PreparedRows:
+    def _prepare_encoded(self, table: TypedTable, y: Any, sample_weight: Any) -> PreparedRows:
         """Return validated rows of a table: as features, or as they came until these are decided.
 
         Rows without a target are skipped.
@@ -426,7 +426,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return PreparedRows([(points, targets, weights)], problem)
         return PreparedRows([(table.numbers, targets, weights)], problem, table=table)
 
-    def _first_table_stream(self, table: Table, y: Any, targets: FloatArray) -> Stream:
+    def _first_table_stream(self, table: TypedTable, y: Any, targets: FloatArray) -> Stream:
         """Return the stream of a table before its first row."""
         from batch2online.tables.codec import Codec
 
@@ -1227,7 +1227,7 @@ def _in_order(x: Mapping[str, Any], names: Any, excluded: Any = ()) -> Any:
     return [x[name] for name in names]
 
 
-def _numbers_of(table: Table) -> FloatArray:
+def _numbers_of(table: TypedTable) -> FloatArray:
     """Return the numbers of a table in the units of features, 0 for missing values and strings."""
     from batch2online.tables.codec import UNITS
     from batch2online.tables.columns import STRING

@@ -28,7 +28,7 @@ from batch2online.tables.columns import (
     ZONED,
     Column,
     ColumnError,
-    Table,
+    TypedTable,
     converted,
     joined,
     of_strings,
@@ -136,7 +136,7 @@ class Columns:
         shown = (f"{name}={list(value) if isinstance(value, tuple) else value!r}" for name, value in given.items())
         return f"Columns({', '.join(shown)})"
 
-    def applied(self, table: Table) -> Table:
+    def applied(self, table: TypedTable) -> TypedTable:
         """Return a table without excluded columns, with strings and numbers as these options say."""
         if not (self.exclude or self.strings or self.numbers):
             return table
@@ -147,7 +147,7 @@ class Columns:
         for name in self.numbers:
             if name in found:
                 found[name] = self._as_numbers(name, found[name])
-        return Table(tuple(found), tuple(found.values()), table.n_rows)
+        return TypedTable(tuple(found), tuple(found.values()), table.n_rows)
 
     def _as_numbers(self, name: str, column: Column) -> Column:
         if column.kind != STRING:
@@ -254,7 +254,7 @@ class FirstRows:
     ``tail`` are rows of numbers that came one by one, with their targets; each stream has its own.
     """
 
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TypedTable, ...] = ()
     targets: tuple[Annotated[FloatArray, shape("n", "t"), finite], ...] = ()
     weights: tuple[Annotated[FloatArray, shape("n"), finite, above(0)], ...] = ()
     tail: list[tuple[Any, Any]] = field(default_factory=list)
@@ -277,7 +277,7 @@ class FirstRows:
         if not self.tail:
             return self
         rows, targets = (np.array(part, dtype=np.float64) for part in zip(*self.tail, strict=True))
-        table = Table(self.tables[0].names, tuple(Column(NUMBER, values) for values in rows.T.copy()), len(rows))
+        table = TypedTable(self.tables[0].names, tuple(Column(NUMBER, values) for values in rows.T.copy()), len(rows))
         return FirstRows(self.tables, self.targets, self.weights).plus(
             table, targets.reshape(len(rows), -1), ones(len(rows))
         )
@@ -291,7 +291,7 @@ class FirstRows:
         joint = np.concatenate(own.targets), np.concatenate(own.weights)
         return FirstRows((joined(own.tables),), (joint[0],), (joint[1],))
 
-    def plus(self, table: Table, targets: FloatArray, weights: FloatArray) -> FirstRows:
+    def plus(self, table: TypedTable, targets: FloatArray, weights: FloatArray) -> FirstRows:
         """Return the rows with further ones."""
         own = self.parts if len(self.tables) < _MOST_PARTS else self.in_one
         new = FirstRows((*own.tables, table), (*own.targets, targets), (*own.weights, weights))
@@ -361,7 +361,7 @@ class Codec:
             require(len(self.first) < self.options.first_rows, f"first: found {len(self.first)} rows")
 
     @classmethod
-    def new(cls, table: Table, options: Columns, drop_first: bool) -> Codec:
+    def new(cls, table: TypedTable, options: Columns, drop_first: bool) -> Codec:
         """Return the codec of a table before its first row."""
         table = options.applied(table)
         if not table.names:
@@ -423,7 +423,7 @@ class Codec:
         """Return the columns that a table must have: those that are used, or all to learn while that may change."""
         return list(self.table_names) if learns and not self.is_settled else self.inputs
 
-    def checked(self, table: Table, learns: bool = True) -> Table:
+    def checked(self, table: TypedTable, learns: bool = True) -> TypedTable:
         """Return a table with the columns of the stream, in their order; ValueError if one that is needed is absent."""
         table = self.options.applied(table)
         if table.names == self.table_names:
@@ -436,21 +436,21 @@ class Codec:
                 "they are not known; Columns(exclude=[...]) of a new model leaves them out."
             )
         empty = Column(EMPTY, np.full(table.n_rows, np.nan))
-        return Table(self.table_names, tuple(there.get(name, empty) for name in self.table_names), table.n_rows)
+        return TypedTable(self.table_names, tuple(there.get(name, empty) for name in self.table_names), table.n_rows)
 
     def unknown(self, names: Sequence[str]) -> list[str]:
         """Return the columns that the stream does not have."""
         known = {*self.table_names, *self.options.exclude}
         return [name for name in names if name not in known]
 
-    def late_gaps(self, table: Table) -> list[str]:
+    def late_gaps(self, table: TypedTable) -> list[str]:
         """Return the columns whose first missing value came after the codec was settled."""
         if not self.is_settled or self.options.missing != "indicator":
             return []
         columns = table.by_name
         return [each.name for each in self.coded if not each.has_missing and columns[each.name].has_gaps]
 
-    def row(self, values: Sequence[Any]) -> Table:
+    def row(self, values: Sequence[Any]) -> TypedTable:
         """Return one row as a table, from its values in the order of the columns."""
         if len(values) != len(self.table_names):
             raise ValueError(f"x must have {len(self.table_names)} values, got {len(values)}.")
@@ -460,9 +460,9 @@ class Codec:
                 columns.append(of_values([value]))
             except ColumnError as error:
                 raise ColumnError(0, error.why, name) from error
-        return Table(self.table_names, tuple(columns), 1)
+        return TypedTable(self.table_names, tuple(columns), 1)
 
-    def encode(self, table: Table) -> FloatArray:
+    def encode(self, table: TypedTable) -> FloatArray:
         """Return the rows of a checked table as rows of numbers."""
         rows, at, columns = np.empty((table.n_rows, self.width)), 0, table.by_name
         for each in self.coded:
@@ -550,7 +550,7 @@ class Codec:
         n = None if self.first is None else len(self.first)
         return 2**62 if n is None else min(1 << n.bit_length(), self.options.first_rows) - n
 
-    def learn(self, table: Table, targets: FloatArray, weights: FloatArray, is_last: bool = False) -> Codec:
+    def learn(self, table: TypedTable, targets: FloatArray, weights: FloatArray, is_last: bool = False) -> Codec:
         """Return the codec after further rows of checked tables; ``is_last`` settles it on all rows."""
         if self.first is None:
             return self
@@ -565,7 +565,7 @@ class Codec:
             kinds = tuple(own.get(name, kind) for name, kind in zip(self.table_names, kinds, strict=True))
         return replace(found, kinds=kinds, known_rows=at, first=None if settles else first)
 
-    def _joint_kinds(self, table: Table) -> tuple[tuple[str, ...], FirstRows, Table]:
+    def _joint_kinds(self, table: TypedTable) -> tuple[tuple[str, ...], FirstRows, TypedTable]:
         """Return the kinds of the columns with further rows, and both parts in these kinds."""
         assert self.first is not None
         first, kinds, columns = self.first.parts, list[str](), list[Column]()
@@ -578,9 +578,9 @@ class Codec:
                 column = column if column.kind == EMPTY else converted(name, column, kind)
             kinds.append(column.kind if kind == EMPTY else kind)
             columns.append(column)
-        return tuple(kinds), first, Table(table.names, tuple(columns), table.n_rows)
+        return tuple(kinds), first, TypedTable(table.names, tuple(columns), table.n_rows)
 
-    def _inferred(self, table: Table) -> Codec:
+    def _inferred(self, table: TypedTable) -> Codec:
         """Return the codec that these rows make. Columns that no model can use are ignored, unless all columns are."""
         times = {
             name: (column.as_times() or column)
@@ -664,7 +664,7 @@ class Codec:
 
     # -- in a journal --------------------------------------------------------------------------------------------
 
-    def from_journal(self, values: FloatArray, entry: Any) -> Table:
+    def from_journal(self, values: FloatArray, entry: Any) -> TypedTable:
         """Return the table of a journal, given its values and ``journal_entry``; ValueError if it is none."""
         require(isinstance(entry, dict) and entry.keys() == {"kinds", "words"}, "table: found other fields")
         require(values.ndim == 2 and values.shape[1] == len(self.table_names), f"rows: found shape {values.shape}")
@@ -673,7 +673,7 @@ class Codec:
             require(isinstance(kind, str) and all(isinstance(word, str) for word in words), "table: found no strings")
             columns.append(Column(kind, own.copy(), tuple(words)))
             columns[-1].validate()
-        return Table(self.table_names, tuple(columns), len(values))
+        return TypedTable(self.table_names, tuple(columns), len(values))
 
 
 class _Plan(NamedTuple):
@@ -696,10 +696,10 @@ def _instead(name: str) -> str:
     return f"Columns(keep=[{name!r}]) uses it"
 
 
-def _with(table: Table, place: int, column: Column) -> Table:
+def _with(table: TypedTable, place: int, column: Column) -> TypedTable:
     columns = list(table.columns)
     columns[place] = column
-    return Table(table.names, tuple(columns), table.n_rows)
+    return TypedTable(table.names, tuple(columns), table.n_rows)
 
 
 def _counts_rows(values: FloatArray) -> bool:

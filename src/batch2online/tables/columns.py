@@ -145,7 +145,7 @@ class Column:
 
 @storable
 @dataclass(frozen=True, eq=False)
-class Table:
+class TypedTable:
     """Columns of equal length, and their names."""
 
     names: tuple[str, ...]
@@ -160,10 +160,10 @@ class Table:
     def __len__(self) -> int:
         return self.n_rows
 
-    def __getitem__(self, rows: Any) -> Table:
+    def __getitem__(self, rows: Any) -> TypedTable:
         """Return some rows: a slice or a mask."""
         columns = tuple(column.some(rows) for column in self.columns)
-        return Table(self.names, columns, int(np.ones(self.n_rows, dtype=np.int64)[rows].sum()))
+        return TypedTable(self.names, columns, int(np.ones(self.n_rows, dtype=np.int64)[rows].sum()))
 
     @property
     def numbers(self) -> FloatArray:
@@ -183,7 +183,7 @@ class Table:
         return dict(zip(self.names, self.columns, strict=True))
 
 
-def joined(tables: Sequence[Table]) -> Table:
+def joined(tables: Sequence[TypedTable]) -> TypedTable:
     """Return the rows of tables with the same columns as one table, which depends on the rows alone."""
     if len(tables) == 1:
         return tables[0]
@@ -191,7 +191,7 @@ def joined(tables: Sequence[Table]) -> Table:
     for name, *parts in zip(tables[0].names, *(table.columns for table in tables), strict=True):
         kind = common(name, [part.kind for part in parts])
         columns.append(_concatenated(kind, [converted(name, part, kind) for part in parts]))
-    return Table(tables[0].names, tuple(columns), sum(map(len, tables)))
+    return TypedTable(tables[0].names, tuple(columns), sum(map(len, tables)))
 
 
 def _concatenated(kind: str, parts: list[Column]) -> Column:
@@ -495,7 +495,7 @@ def container_of(X: Any) -> str | None:
         return "polars"
     if module == "pyarrow" and name in ("Table", "RecordBatch"):
         return "arrow"
-    if isinstance(X, Table):
+    if isinstance(X, TypedTable):
         return "columns"
     if isinstance(X, Mapping):
         return "mapping"
@@ -519,9 +519,9 @@ def is_table(X: Any) -> bool:
     return container_of(X) is not None
 
 
-def read(X: Any) -> Table:
+def read(X: Any) -> TypedTable:
     """Return a table of any container as typed columns. Columns of arrays are called x0, x1, ..."""
-    if isinstance(X, Table):
+    if isinstance(X, TypedTable):
         return X
     names, columns, of = _columns_of(X)
     found = []
@@ -533,7 +533,7 @@ def read(X: Any) -> Table:
     lengths = {len(column.values) for column in found}
     if len(lengths) > 1:
         raise ValueError(f"The columns have different numbers of rows: {sorted(lengths)[:5]}.")
-    return Table(tuple(n if isinstance(n, str) else f"x{n}" for n in names), tuple(found), *(lengths or {0}))
+    return TypedTable(tuple(n if isinstance(n, str) else f"x{n}" for n in names), tuple(found), *(lengths or {0}))
 
 
 def _columns_of(X: Any) -> tuple[list[Any], Any, Callable[[Any], Column]]:

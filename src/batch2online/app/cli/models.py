@@ -18,7 +18,7 @@ from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError, Source
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
-from batch2online.tables.columns import Column, ColumnError, ColumnType, Table
+from batch2online.tables.columns import Column, ColumnError, ColumnType, TypedTable
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def inputs_of(model: Any, source: Source) -> list[str]:
     return names
 
 
-def answers(model: Any, rows: Table, probabilities: bool) -> tuple[dict[str, Any], BoolArray]:
+def answers(model: Any, rows: TypedTable, probabilities: bool) -> tuple[dict[str, Any], BoolArray]:
     """Return predictions as named columns, and a mask of the rows that they are for: others lack a value."""
     codec = model.stream.columns
     complete = np.ones(len(rows), dtype=np.bool_)
@@ -89,7 +89,7 @@ def answers(model: Any, rows: Table, probabilities: bool) -> tuple[dict[str, Any
     return predictions(model, some, probabilities), complete
 
 
-def predictions(model: Any, rows: FloatArray | Table, probabilities: bool = False) -> dict[str, Any]:
+def predictions(model: Any, rows: FloatArray | TypedTable, probabilities: bool = False) -> dict[str, Any]:
     """Return predictions as named columns; for a classifier optionally with the probability of each class."""
     if probabilities and not hasattr(model, "predict_proba"):
         raise DataError(f"{type(model).__name__} has no predict_proba: remove --probabilities.")

@@ -52,7 +52,7 @@ from batch2online.stream import Stream
 from batch2online.tables.back import FRAMES, Encoding, Form, FrameSchema, container_of, read_one
 from batch2online.tables.capsules import table as arrow_table
 from batch2online.tables.codec import Codec, Columns
-from batch2online.tables.columns import NUMBER, Table
+from batch2online.tables.columns import NUMBER, TypedTable
 from batch2online.tables.strings import MISSING, StringTable, hash_code
 from batch2online.validation import check_targets
 from batch2online.warm_up import Free
@@ -299,7 +299,7 @@ class BatchToOnline(Labelled, WrappedSettings):
             self._first_encoding = Encoding(FrameSchema("array", columns))
         return super()._table_stream(codec, n_targets, is_flat, seed)
 
-    def _coded(self, codec: Codec, table: Table) -> FloatArray:
+    def _coded(self, codec: Codec, table: TypedTable) -> FloatArray:
         if codec.options.missing != "keep":
             return super()._coded(codec, table)
         points = codec.encode(table)

@@ -16,7 +16,7 @@ from batch2online.app.cli.tasks import Task
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError, open_sources, paths_of
 from batch2online.tables.codec import Codec
-from batch2online.tables.columns import EMPTY, NUMBER, Column, ColumnType, Table
+from batch2online.tables.columns import EMPTY, NUMBER, Column, ColumnType, TypedTable
 
 
 @dataclass
@@ -61,7 +61,12 @@ def summary(part: EncodedFile) -> tuple[int, int, int, tuple[str, ...]]:
     """Return the number of rows of a file and of dropped rows, a checksum, and notes."""
     names = tuple(f"x{place}" for place in range(part.rows.shape[1]))
     columns = tuple(Column(NUMBER, np.ascontiguousarray(values)) for values in part.rows.T)
-    return len(part.rows), part.dropped, checksum((Table(names, columns, len(part.rows)), part.targets)), part.notes
+    return (
+        len(part.rows),
+        part.dropped,
+        checksum((TypedTable(names, columns, len(part.rows)), part.targets)),
+        part.notes,
+    )
 
 
 def learn_files(

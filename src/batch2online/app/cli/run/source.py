@@ -24,10 +24,10 @@ from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of, source_of
 from batch2online.app.inputs.batch import DATES, mismatch
 from batch2online.tables.codec import Codec, Columns, ColumnsWarning
-from batch2online.tables.columns import EMPTY, NUMBER, STRING, Column, ColumnError, ColumnType, Table, common, read
+from batch2online.tables.columns import EMPTY, NUMBER, STRING, Column, ColumnError, ColumnType, TypedTable, common, read
 from batch2online.validation import LARGEST
 
-Chunk = tuple[Table, Any]
+Chunk = tuple[TypedTable, Any]
 """Rows, and their targets: numbers, labels or None."""
 
 ROWS = 1 << 16
@@ -36,7 +36,7 @@ _MAX_INTEGER = 2**53
 """Larger integers are not all distinct as float64."""
 
 
-def numbers_of(table: Table, of_words: Callable[[str], float]) -> FloatArray:
+def numbers_of(table: TypedTable, of_words: Callable[[str], float]) -> FloatArray:
     """Return a table as numbers, given the number of a string; missing values are NaN."""
     columns = (c.mapped([*map(of_words, c.words)]) if c.kind == STRING else c.values for c in table.columns)
     numbers = np.column_stack([*columns])
@@ -90,7 +90,7 @@ def shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
             targets = piece[:, -1].copy() if has_targets else None
             if has_labels:
                 targets = np.array([labels[int(code)] for code in piece[:, -1].tolist()])
-            yield Table(names, tuple(columns), len(piece)), targets
+            yield TypedTable(names, tuple(columns), len(piece)), targets
 
 
 def _column(kind: str, values: FloatArray, words: tuple[str, ...]) -> Column:
@@ -139,7 +139,7 @@ def check_columns(source: Source, needed: Sequence[str], kinds: Mapping[str, Col
             raise DataError(f"{source.name}: {mismatch(column, kinds[column], source.kinds[column])}")
 
 
-def table_of(batch: Batch, columns: Sequence[str], drops: bool = False) -> Table:
+def table_of(batch: Batch, columns: Sequence[str], drops: bool = False) -> TypedTable:
     """Return columns of a batch as a table; errors name the line. With ``drops`` infinity is a missing value."""
     try:
         return read(pa.table({name: _finite(batch.table.column(name), drops) for name in columns}))
@@ -153,7 +153,7 @@ def _finite(column: Any, drops: bool) -> Any:
     return pc.if_else(pc.less_equal(pc.abs(column), LARGEST), column, pa.scalar(None, column.type))
 
 
-def scaled(table: Table, facts: ColumnFacts) -> Table:
+def scaled(table: TypedTable, facts: ColumnFacts) -> TypedTable:
     """Return a table with the scales of a built-in data set."""
     if not facts.moments:
         return table
