@@ -131,4 +131,4 @@ def test_flights_as_they_are(tmp_path, capsys):
     result = learned(path, [*task, "--missing", "drop"], capsys)
     assert result["rows"] > 5000
     assert {"time_hour", "carrier=UA", "tailnum=other"} <= set(result["inputs"])
-    assert any("'tailnum' has more than 100 distinct values" in note for note in result["notes"])
+    assert any("'tailnum' has more than 100 different strings" in note for note in result["notes"])

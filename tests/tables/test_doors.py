@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,7 @@ def table(seed):
     y = amount + (np.array(city) == "Graz") + rng.normal(size=N)
     columns["y"] = [None if rng.random() < 0.03 else float(each) for each in y.round(6)]
     cuts = [0, *sorted(rng.choice(np.arange(1, N), 2, replace=False).tolist()), N]
-    return columns, list(zip(cuts, cuts[1:], strict=False))
+    return columns, list(pairwise(cuts))
 
 
 def part(columns, night):

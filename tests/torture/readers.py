@@ -28,8 +28,7 @@ from batch2online.app.cli.run.source import encoded, open_stream
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError, Layout, open_source
-from batch2online.tables.columns import ColumnType
-from batch2online.tables.columns import ColumnError
+from batch2online.tables.columns import ColumnError, ColumnType
 
 MEMORY = 4 << 30
 SECONDS = 60
