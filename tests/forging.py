@@ -7,8 +7,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from batch2online.storage.database import Database, checksum
-from batch2online.storage.model_file import _digest
+from batch2online.storage.database import Database
 
 
 def opened(content):
@@ -17,11 +16,11 @@ def opened(content):
         path = Path(folder) / "model"
         path.write_bytes(content)
         connection = sqlite3.connect(path)
-        parts = [part for (part,) in connection.execute("SELECT content FROM state ORDER BY part")]
-        segments = connection.execute("SELECT number, shape, content FROM history").fetchall()
+        parts = [part for (part,) in connection.execute("SELECT content FROM state ORDER BY number")]
+        segments = connection.execute("SELECT number, text, content FROM history").fetchall()
         connection.close()
     members = {f"a{index}.npy": part for index, part in enumerate(parts[1:])}
-    members |= {f"history {number}": (shape, rows) for number, shape, rows in segments}
+    members |= {f"history {number}": (shapes, rows) for number, shapes, rows in segments}
     return {"state": json.loads(parts[0])}, members
 
 
@@ -42,8 +41,7 @@ def forged(manifest, members=None):
 
 def _fill(database, parts, segments):
     for part, data in enumerate(parts):
-        database.run("INSERT INTO state VALUES (?, ?, ?)", (part, data, _digest(part, data)))
-    for number, (shape, rows) in segments.items():
-        crc = checksum(f"history {number}", shape, rows)
-        database.run("INSERT INTO history VALUES (?, ?, ?, ?)", (number, shape, rows, crc))
-    database.meta |= {"parts": len(parts), "journal": 0, "journal_rows": 0, "history": [0, len(segments)]}
+        database.put("state", part, "", data)
+    for number, (shapes, rows) in segments.items():
+        database.put("history", number, shapes, rows)
+    database.meta |= {"parts": len(parts), "history": [0, len(segments)]}

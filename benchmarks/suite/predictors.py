@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
 from batch2online import OnlineClassifier, OnlineRegression, datasets
+from benchmarks.suite.positive_targets import LOADERS
 
 EVERYTHING = 10**9
 """A size of a coreset that no stream reaches: all rows are kept, and every model is a refit on all of them."""
@@ -65,8 +66,8 @@ def _labelled(name: str, solver: str = "newton-cholesky") -> Contest:
 
 
 def _numbers(name: str, loss: str, measure: Any, batch: Any = None) -> Contest:
-    load = datasets.load_positive if name in datasets.POSITIVE else datasets.load_regression
-    return Contest(partial(load, name), partial(OnlineRegression, loss=loss), batch, measure)
+    load = LOADERS.get(name, partial(datasets.load_regression, name))
+    return Contest(load, partial(OnlineRegression, loss=loss), batch, measure)
 
 
 def _separable() -> tuple[np.ndarray, np.ndarray]:

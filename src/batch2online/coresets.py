@@ -12,8 +12,7 @@ from batch2online.methods.coreset_error import error
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.low_rank.sketch import RidgeLeverage
-from batch2online.sketches.everything import Everything
-from batch2online.sketches.uniform import Uniform
+from batch2online.methods.plain_coresets import Everything, Uniform
 
 __all__ = [
     "Anchored",

@@ -5,8 +5,8 @@ try:
 except ImportError as error:
     raise ImportError("batch2online.dask needs Dask: pip install 'batch2online[dask]'.") from error
 
+from batch2online.distributed.dask import ClusterError, fit, partial_fit, predict
 from batch2online.distributed.files import fit_files
-from batch2online.distributed.fitting import fit, partial_fit
-from batch2online.distributed.predicting import predict
+from batch2online.distributed.shards import PartitionError
 
-__all__ = ["fit", "fit_files", "partial_fit", "predict"]
+__all__ = ["ClusterError", "PartitionError", "fit", "fit_files", "partial_fit", "predict"]

@@ -8,16 +8,13 @@ enter, which binary numbers do without rounding. So nothing depends on when that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.history import History
-from batch2online.rows import LARGEST_ID, Rows
-from batch2online.schema import at_least, at_most, require, storable
+from batch2online.rows import Rows
+from batch2online.schema import storable
 
 _LEAST, _MOST = -900, 900
 """Exponents of weights are clipped to these: weights beyond are negligible next to the rest."""
@@ -41,12 +38,8 @@ class ForwardDecay:
     [1.0, 2.0, 2.8284271247461903, 4.0, 16.0]
     """
 
-    half_life: Annotated[int, at_least(1)]
-    reference: Annotated[int, at_least(0), at_most(LARGEST_ID)] = 0  # a multiple of two half-lives
-
-    def validate(self) -> None:
-        period = 2 * self.half_life
-        require(self.reference % period == 0, f"reference: found {self.reference}, expected a multiple of {period}")
+    half_life: int
+    reference: int = 0  # a multiple of two half-lives
 
     @classmethod
     def of(cls, half_life: object) -> ForwardDecay | None:
@@ -85,48 +78,3 @@ class ForwardDecay:
     def longest_step(self) -> int:
         """Maximum number of rows between two checks: a quarter of a half-life."""
         return max(1, self.half_life // CHECKS)
-
-
-def weighted_history(history: History | None, decay: ForwardDecay | None) -> History | DecayedHistory | None:
-    """Return the rows of a history with the weights that they have under decay; rows on a cluster have them already."""
-    return DecayedHistory(history, decay) if isinstance(history, History) and decay is not None else history
-
-
-@dataclass(frozen=True)
-class DecayedHistory:
-    """The rows of a history with the weights that they have under decay. The history itself holds those given."""
-
-    history: History
-    decay: ForwardDecay
-
-    @property
-    def width(self) -> int:
-        """Columns of the points."""
-        return self.history.width
-
-    @property
-    def n_targets(self) -> int:
-        """Columns of the targets."""
-        return self.history.n_targets
-
-    def __len__(self) -> int:
-        return len(self.history)
-
-    def __iter__(self) -> Iterator[Rows]:
-        return self.from_row(0)
-
-    def from_row(self, start: int) -> Iterator[Rows]:
-        """Iterate over the segments from the ``start``-th row on."""
-        return map(self.decay.weighted, self.history.from_row(start))
-
-    def at(self, positions: IntArray) -> Rows:
-        """Return the rows at these positions, counted from 0 in the order of ids."""
-        return self.decay.weighted(self.history.at(positions))
-
-    def blocks(self) -> Iterator[Rows]:
-        """Iterate over the rows, a block of ids at a time."""
-        return map(self.decay.weighted, self.history.blocks())
-
-    def everything(self) -> Rows:
-        """Return all rows in one piece."""
-        return self.decay.weighted(self.history.everything())

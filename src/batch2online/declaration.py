@@ -6,6 +6,7 @@ service which values may be written. Nothing heavy is imported: ``batch2online r
 
 from __future__ import annotations
 
+import csv
 import inspect
 import math
 import os
@@ -36,6 +37,8 @@ class Setting:
         Bounds of its numbers.
     option : str or None
         Name on the command line and in requests; "" is the name of the setting, None hides it there.
+    metavar : str
+        What stands for a string in ``--help``.
     written : type, optional
         Its type there, if that of Python cannot be written.
     parse : callable, optional
@@ -60,6 +63,7 @@ class Setting:
     le: float | None = None
     lt: float | None = None
     option: str | None = ""
+    metavar: str = ""
     written: Any = None
     parse: Callable[[str], Any] | None = None
     written_default: Any = None
@@ -79,7 +83,7 @@ class Setting:
     def written_parts(self) -> tuple[Any, ...]:
         """Types of the values that can be written; strings that are no choice are paths if the setting may be one."""
         parts = _parts(self.kind if self.written is None else self.written)
-        return tuple(part for part in parts if part in (bool, int, float, str) or get_origin(part) is Literal)
+        return tuple(part for part in parts if (get_origin(part) or part) in (bool, int, float, str, tuple, Literal))
 
     @property
     def is_path(self) -> bool:
@@ -103,18 +107,18 @@ class Setting:
         if origin not in (int, float):
             words = {bool: "True or False", str: "a string", os.PathLike: "the path of a folder", Mapping: "a mapping"}
             return [words.get(origin, "a value")]
-        lower, upper = (self.ge if self.gt is None else self.gt), (self.le if self.lt is None else self.lt)
         number = "an integer" if part is int else "a finite number"
-        if lower is None or upper is not None:
-            return [number if lower is None else f"between {lower:g} and {upper:g}"]
-        if lower == 0 and self.gt is None:
+        if None not in (self.gt, self.lt):
+            return [f"between {self.gt:g} and {self.lt:g} (exclusive)"]
+        if None not in (self.ge, self.le):
+            return [f"between {self.ge:g} and {self.le:g}"]
+        if part is int and self.bounds == {"ge": 1}:
+            return ["a positive integer"]
+        if self.bounds == {"ge": 0}:
             return [f"{number} that is not negative"]
-        is_positive = part is int and lower == 1
-        return [
-            "a positive integer"
-            if is_positive
-            else f"{number} {'of at least' if self.gt is None else 'above'} {lower:g}"
-        ]
+        limits = {"of at least": self.ge, "above": self.gt, "up to": self.le, "below": self.lt}
+        said = [f"{word} {bound:g}" for word, bound in limits.items() if bound is not None]
+        return [f"{number} {' and '.join(said)}".strip()]
 
     def allows(self, value: Any) -> bool:
         """Return whether the setting can have this value."""
@@ -138,17 +142,25 @@ class Setting:
         is_below = number <= (inf if self.le is None else self.le) and number < (inf if self.lt is None else self.lt)
         return is_above and is_below
 
-    def parsed(self, text: str) -> Any:
-        """Return what a word of the command line stands for, as a request would send it."""
+    def parsed(self, written: Any) -> Any:
+        """Return what a word of the command line stands for, as a request would send it; other values stay."""
+        if not isinstance(written, str):
+            return written
         for part in self.written_parts:
+            if get_origin(part) is tuple:
+                return tuple(next(csv.reader([written], skipinitialspace=True))) if written else ()
             try:
                 choices = {str(choice): choice for choice in get_args(part)}
-                value = choices[text] if choices else part(text)
+                value = choices[written] if choices else part(written)
             except (ValueError, KeyError):
                 continue
             if self._allows(value, part):
                 return value
-        raise ValueError(f"{self.option} must be {self.written_words(self.written_parts)}, got {text!r}.")
+        raise ValueError(f"{self.option} must be {self.written_words(self.written_parts)}, got {written!r}.")
+
+    def value(self, written: Any) -> Any:
+        """Return the value in Python of what was written."""
+        return written if self.parse is None or written is None else self.parse(written)
 
     def written_words(self, parts: tuple[Any, ...]) -> str:
         """Describe values of these of the types that can be written."""
@@ -181,7 +193,8 @@ def settings_of(cls: Any) -> tuple[Setting, ...]:
     made_by = next(base for base in cls.__mro__ if "__init__" in vars(base))
     if "__dataclass_fields__" not in vars(made_by):
         return ()
-    kinds, known = get_type_hints(made_by), {each.name: each for each in fields(made_by)}
+    kinds = get_type_hints(made_by)
+    known = {each.name: each for each in fields(made_by) if "setting" in each.metadata}
     names = dict.fromkeys(name for base in made_by.__mro__ for name in inspect.get_annotations(base) if name in known)
     return tuple(_completed(known[name], kinds[name]) for name in names)
 

@@ -26,18 +26,18 @@ from batch2online import declaration, homes
 from batch2online import headline as words
 from batch2online import input as given
 from batch2online._types import FloatArray
-from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
-from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
+from batch2online.engine.half_lives import HALF_LIVES, HalfLifeSelection
+from batch2online.engine.state import State
+from batch2online.engine.stream import Stream
 from batch2online.input import LinearPlan, PreparedRows, RowReader, single
 from batch2online.metrics import Metrics
 from batch2online.reasons import explained
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
-from batch2online.rows import Batch, ones
+from batch2online.rows import Batch, RowBuffer, ones
 from batch2online.schema import Count, Weight, check_name_is_free, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
-from batch2online.stream import Stream
 from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
 
@@ -57,6 +57,20 @@ LEARNED = frozenset({"_stream", "_former", "_reader", "feature_names_in_", "n_fe
 
 _CACHES = frozenset({"_reader", "_sklearn_output_config"})
 """Attributes that are set by reading and are not part of the learned state."""
+
+CHECKS_PER_WINDOW_MOMENTS = 16
+"""Refresh checks per window, at least, for models that are fitted from moments."""
+
+STORED: dict[str, Any] = {
+    "shape": tuple[int, int],
+    "flat_targets": bool,
+    "seed": int,
+    "state": State,
+    "buffer": RowBuffer,
+    "buffer_id": int,
+    "columns": Any,
+}
+"""What a file holds of a stream."""
 
 _CARD = (
     '<div style="border:1px solid #8886;border-radius:8px;padding:.6em 1em;max-width:60em;margin:.3em 0">'
@@ -94,14 +108,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _shard_columns: Any = None
     """Columns that a shard has from the estimator that made it."""
 
-    _owner: Any = None
-    """The ``Durable`` that alone may change this estimator, if any."""
+    _owner: str | None = None
+    """The name of the file whose ``Durable`` alone may change this estimator, if any."""
 
     _own_settings = frozenset({"first_id", "random_state", "history"})
     """Parameters in which shards may differ; sketches compare those that matter."""
-
-    _problem: type | tuple[type, ...] = object
-    """The classes that the problem in a file may have."""
 
     @property
     def _largest(self) -> float:
@@ -132,7 +143,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- owners ----------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; raise if a ``Durable`` owns the estimator and is not the caller."""
+        """Set an attribute; raise if a ``Durable`` owns the estimator."""
         if name not in _CACHES:
             self._check_may_change()
         super().__setattr__(name, value)
@@ -142,10 +153,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         super().__delattr__(name)
 
     def _check_may_change(self) -> None:
-        """Raise unless the owner of the estimator, if any, makes the change."""
-        owner = self.__dict__.get("_owner")
-        if owner is not None:
-            owner._check_acting()
+        """Raise if the estimator has an owner."""
+        if self._owner is not None:
+            from batch2online.storage.errors import StoreError
+
+            raise StoreError(
+                f"The model belongs to the Durable of {self._owner}, whose file would not know of this change: call "
+                "partial_fit, learn_one, merge or forget of the Durable, or change a copy of the model (copy.deepcopy)."
+            )
 
     def _check_free(self) -> None:
         """Raise ValueError if the estimator already has an owner."""
@@ -281,8 +296,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if self.__sklearn_is_fitted__():
             self._check_target_shape(y, targets)
         else:
-            stream = self._new_stream(targets.shape[1]).with_flat_targets(y is not None and y.ndim == 1)
-            self._stream = self._begun(self._with_drift(stream))
+            shape, is_flat = (self.n_features_in_, targets.shape[1]), y is not None and y.ndim == 1
+            self._stream = self._begun(self._stream_to_begin(shape, is_flat, self.random_state))
         self._stream.check_rows_fit(X.shape[0])
         problem = None
         for change in (of_rows, of_targets):
@@ -436,16 +451,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if self._is_on_disk and not codec.is_settled:
             none = np.empty((len(table), 0))
             codec = codec.learn(codec.checked(table), none, np.ones(len(table)), is_last=True)
-        return self._table_stream(codec, targets.shape[1], y is not None and y.ndim == 1, self.random_state)
+        shape, is_flat = (codec.width, targets.shape[1]), y is not None and y.ndim == 1
+        return self._begun(self._stream_to_begin(shape, is_flat, self.random_state, codec))
 
-    def _table_stream(self, codec: Codec, n_targets: int, is_flat: bool, seed: Any) -> Stream:
-        """Return a stream without rows, of the features of a table."""
+    def _stream_to_begin(self, shape: tuple[int, int], is_flat: bool, seed: Any, codec: Any = None) -> Stream:
+        """Return a stream that is to begin, for rows and targets of this shape; ``codec`` is that of a table."""
         maker = self._unfitted_copy()
         maker.random_state = seed
-        least = 0 if codec.known_rows else getattr(self, "n_components", 0)  # no row is learned with it
-        maker.n_features_in_ = max(codec.width, least)
-        stream = maker._new_stream(n_targets).with_flat_targets(is_flat)
-        return replace(maker._begun(maker._with_drift(stream)), columns=codec)
+        is_first = codec is not None and not codec.known_rows  # no row is learned with its features
+        maker.n_features_in_ = max(shape[0], getattr(self, "n_components", 0) if is_first else 0)
+        stream = maker._new_stream(shape[1]).with_flat_targets(is_flat)
+        return replace(maker._with_drift(stream), columns=codec)
 
     def _after_table(self, rows: PreparedRows, is_last: bool = False) -> Stream:
         """Return the stream after rows of a table; all rows are learned again if the features change."""
@@ -458,7 +474,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return replace(old.append([(points, targets, weights)], rows.problem), columns=codec)
         own = before.first.plus(table, targets, weights).in_one
         ((table,), (targets,), (weights,)) = own.tables, own.targets, own.weights
-        new = self._table_stream(codec, old.n_targets, old.flat_targets, old.sketch.settings.seed)
+        shape = codec.width, old.n_targets
+        new = self._begun(self._stream_to_begin(shape, old.flat_targets, old.engine.seed, codec))
         new = replace(new, lock=old.lock, log=None if old.log is None else ())
         points = self._coded(codec, table)
         labels = getattr(rows.problem or old.problem, "labels", {})
@@ -530,8 +547,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return PreparedRows([(points, targets, ones(len(points)))], problem)
 
     def _restored_answerer(self, stored: Any) -> Any:
-        """Return the model or warm-up that a file holds, checked."""
-        self._stream.check_answerer(stored)
+        """Return the model or warm-up that a file holds."""
         return stored
 
     # -- merging and forgetting ------------------------------------------------------------------------------
@@ -658,23 +674,22 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- windows and half-lives ------------------------------------------------------------------------------
 
-    def _with_drift(self, engine: Stream) -> Stream:
+    def _with_drift(self, stream: Stream) -> Stream:
         """Return a new stream that monitors the order of rows, with a window of rows, or several half-lives."""
-        half_life, window = getattr(self, "half_life", None), Window.of(getattr(self, "window", None))
+        half_life, window = getattr(self, "half_life", None), getattr(self, "window", None)
+        check_window(window)
         if window is not None and half_life is not None:
             raise ValueError("half_life and window are two ways to forget old rows: choose one.")
-        history = engine.history
-        if window is not None and history is not None and not history.is_in_memory:
+        if window is not None and stream.engine.rows_on_disk:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
-        refit_cost = engine.problem.refit_cost(history is not None)
-        monitor = OrderMonitor.new(engine.width, engine.n_targets)
-        state = replace(engine.learner, monitor=monitor)
+        refit_cost = stream.problem.refit_cost(stream.engine.reads_rows)
+        monitor = OrderMonitor.new(stream.width, stream.n_targets)
+        stream = stream.with_engine(observers=(*stream.engine.observers, monitor))
         if window is not None:
-            window = replace(window, checks=CHECKS_PER_WINDOW_MOMENTS) if refit_cost == "moments" else window
-            return replace(engine, learner=SlidingWindow.of(state, window, history is not None), history=None)
+            return stream.with_window(int(window), CHECKS_PER_WINDOW_MOMENTS if refit_cost == "moments" else None)
         if half_life == "auto":
-            return replace(engine, learner=HalfLifeSelection.of(state, HALF_LIVES[refit_cost]))
-        return replace(engine, learner=state)
+            return replace(stream, engine=HalfLifeSelection.of(stream.engine, HALF_LIVES[refit_cost]))
+        return stream
 
     # -- single rows -----------------------------------------------------------------------------------------
 
@@ -842,12 +857,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         engine, read = self.__dict__.get("_stream"), self.__dict__.get("_reader")
         if engine is None or read is None or engine.plan is not None:
             return
-        state = engine.current
-        plan = self._new_plan(state) if state.has_model and state.ordered else None
+        plan = self._new_plan(engine) if engine.ordered and engine.has_model else None
         if plan is not None:
             vars(engine)["plan"] = read.values, plan
 
-    def _new_plan(self, state: Any) -> LinearPlan | None:
+    def _new_plan(self, stream: Stream) -> LinearPlan | None:
         """Return the linear predictor of the current model in Python numbers; None if it is another kind of model."""
         return None
 
@@ -919,12 +933,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError(f"Shards share a seed: random_state must be an integer, got {self.random_state!r}.")
         return int(self.random_state)
 
-    def _begun(self, engine: Stream) -> Stream:
-        """Return a stream without rows as it is, or as that of a shard."""
+    def _begun(self, stream: Stream) -> Stream:
+        """Return a stream before the first row, an ordinary one or that of a shard."""
         if self._origin is None:
-            return engine
-        engine.check_all_rows_count("A shard")
-        return engine.unordered(self._origin) if engine.sketch.pilot == "none" else engine
+            return stream.begun()
+        stream.check_all_rows_count("A shard")
+        return stream.begun().unordered() if stream.sketch.pilot == "none" else stream.begun()
 
     # -- fitted attributes -----------------------------------------------------------------------------------
 
@@ -989,7 +1003,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def order_(self) -> OrderVerdict:
         """Whether the rows look as if they came in random order, which the guarantee assumes."""
-        return self._check_fitted().order()
+        stream = self._check_fitted()
+
+        def verdict() -> OrderVerdict:
+            monitor: Any = stream.view().state.observer(OrderMonitor)
+            found: OrderVerdict = monitor.verdict()
+            return replace(found, within=stream.engine.forgetting)
+
+        found: OrderVerdict = stream.cached("order", verdict)
+        return found
 
     # -- metrics and reports ---------------------------------------------------------------------------------
 
@@ -1111,7 +1133,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             "estimator": type(self).__name__,
             "params": {name: _plain(value) for name, value in params.items()},
             "columns": None if names is None else [str(name) for name in names],
-            "stream": engine,
+            "stream": engine.stored(),
         }
 
     def _timings_state(self) -> tuple[Any, ...]:
@@ -1128,20 +1150,25 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @classmethod
     def _assembled(cls, state: dict[str, Any]) -> Self:
         check_state(state, cls)
-        estimator = cls(**state["params"])
+        estimator, stream = cls(**state["params"]), state["stream"]
         declaration.check(estimator)
-        stream: Stream = state["stream"]
-        timings = timings_from(state.get("timings"))
-        estimator._stream = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))
-        columns = stream.columns
+        columns, timings = stream["columns"], timings_from(state.get("timings"))
         names = state["columns"] or (() if columns is None else columns.table_names)
-        estimator.n_features_in_ = len(names) or stream.width
+        estimator.n_features_in_ = len(names) or stream["shape"][0]
         if state["columns"] is not None:
             estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
+        estimator._prepare_restoring(state)
+        settings = stream["shape"], stream["flat_targets"], stream["seed"], columns
+        restored = estimator._stream_to_begin(*settings).restored(stream)
+        estimator._stream = replace(restored, state=replace(restored.state, timings=timings))
         if (largest := estimator._largest) < LARGEST:
-            found = max((float(np.abs(rows.points).max(initial=0.0)) for rows in stream.held_rows()), default=0.0)
+            held = estimator._stream.held_rows()
+            found = max((float(np.abs(rows.points).max(initial=0.0)) for rows in held), default=0.0)
             require(found <= largest, f"rows: found a magnitude of {found:g}, expected at most {largest:g}")
         return estimator
+
+    def _prepare_restoring(self, state: dict[str, Any]) -> None:
+        """Set what :meth:`_new_stream` needs of a state from a file, besides the parameters."""
 
     def _check_reopenable(self) -> None:
         """Raise TypeError for parameters that cannot be stored: the file could never be opened again."""
@@ -1218,6 +1245,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             self._stream = self._after_table(PreparedRows([batch], problem, table=table))
 
 
+def check_window(window: Any) -> None:
+    """Raise ValueError unless a window is a number of rows or None."""
+    if window is None:
+        return
+    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 1:
+        raise ValueError(f"window must be a positive number of rows or None, got {window!r}.")
+
+
 def _in_order(x: Mapping[str, Any], names: Any, excluded: Any = ()) -> Any:
     """Return the values of a row in the order of these columns."""
     known = {*names, *excluded}
@@ -1282,6 +1317,9 @@ def estimator_from(
     try:
         if state["estimator"] not in estimators:
             homes.import_all()
+        if state["estimator"] not in estimators:
+            name = str(state["estimator"])[:100]
+            raise CheckpointError(f"it holds a {name}: if it is your class, import its module first.")
         cls: Any = estimators[state["estimator"]]
         given = like._own_parameters(state) if like is not None and type(like) is cls else {}
         return cls._from_state(state, trusted=trusted, refit=refit, **given)
@@ -1293,29 +1331,37 @@ def estimator_from(
 
 def check_state(state: Any, cls: Any) -> None:
     """Raise ValueError unless this is the state of an estimator of this class."""
-    for name, kind in {"params": dict, "stream": Stream, "columns": list[str] | None}.items():
+    kinds: dict[str, Any] = {"params": dict, "stream": dict, "columns": list[str] | None}
+    for name, kind in kinds.items():
         check_value(name, state.get(name), kind)
     unknown = state["params"].keys() - signature(cls).parameters.keys()
     require(not unknown, f"params: found {sorted(unknown)[:5]}, which a {cls.__name__} does not have")
-    problem, columns, width = state["stream"].problem, state["columns"], state["stream"].width
-    if state["stream"].columns is not None:
-        check_table(state["stream"], state["params"])
-        width = max(len(columns or ()), len(state["stream"].columns.table_names))
-    require(isinstance(problem, cls._problem), f"problem: found a {type(problem).__name__} of a {cls.__name__}")
+    stream, columns = state["stream"], state["columns"]
+    for name, kind in STORED.items():
+        check_value(name, stream.get(name), kind)
+    width = stream["shape"][0]
+    if stream["columns"] is not None:
+        check_table(stream, state["params"])
+        width = max(len(columns or ()), len(stream["columns"].table_names))
     require(len(columns or [""] * width) == width, f"columns: found {len(columns or ())} names of {width} columns")
 
 
-def check_table(stream: Stream, params: dict[str, Any]) -> None:
+def check_table(stream: dict[str, Any], params: dict[str, Any]) -> None:
     """Raise ValueError unless the columns of a table in a file are those of its stream."""
     from batch2online.tables.codec import Codec
 
-    codec = stream.columns
+    codec, (width, n_targets) = stream["columns"], stream["shape"]
     check_value("columns of the stream", codec, Codec)
     require(params.get("columns") is not None, "columns: found None of a table")
-    require(codec.width == stream.width, f"columns: found {codec.width} features of {stream.width}")
+    require(codec.width == width, f"columns: found {codec.width} features of {width}")
     if not codec.is_settled:
-        shape = (len(codec.first), codec.first.targets[0].shape[1])
-        require(shape == (stream.n_seen, stream.n_targets), f"first: found shape {shape} of rows and targets")
+        shape, n_seen = (len(codec.first), codec.first.targets[0].shape[1]), _n_seen(stream)
+        require(shape == (n_seen, n_targets), f"first: found shape {shape} of rows and targets")
+
+
+def _n_seen(stream: dict[str, Any]) -> int:
+    """Return the number of rows that the stream of a file has seen."""
+    return int(stream["state"].n_learned + len(stream["buffer"]))
 
 
 def timings_from(stored: Any) -> Timings:

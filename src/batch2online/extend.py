@@ -23,14 +23,14 @@ The page "Extend" of the documentation uses them in an example.
 """
 
 from batch2online._types import FloatArray
+from batch2online.engine.builder import CoresetBuilder
+from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.problem import FitResult, Hindsight, Problem, sampling_error
 from batch2online.rows import Rows
 from batch2online.schema import storable
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import Coreset, Sketch, SketchSettings, Snapshot
-from batch2online.sketches.builder import CoresetBuilder
-from batch2online.stream import Stream
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar, WarmUp
 

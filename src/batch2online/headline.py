@@ -96,6 +96,10 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
     averages, recent = performance.averages, performance.recent
     quality = {} if averages is None else model.metrics_ | problem.further_metrics(stream.snapshot(), stream.model)
     beside = model.baseline_metrics_
+
+    def shown(found: Metrics) -> tuple[Measure, ...]:
+        return tuple((name, format_measure(name, value, scale, unit)) for name, value in found.items())
+
     if model.has_model_:
         error = float(getattr(model, "error_", 0.0))  # estimated distance to the fit on all rows
         above = f", the current model {excess(error)} above a fit on all its rows" if error > 0 else ""
@@ -105,15 +109,11 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
         compared = f"no model yet: the first comes at row {at:,}, {model.n_seen_:,} seen"
     return Headline(
         subject=target or "",
-        quality=tuple(_shown(measure, scale, unit) for measure in quality.items()),
+        quality=shown(quality),
         verdict=verdict(model, quality, beside),
-        beside=tuple(
-            (name, f"{baseline_of(name)}: {_shown((name, value), scale, unit)[1]}")
-            for name, value in beside.items()
-            if name in quality
-        ),
+        beside=tuple((name, f"{baseline_of(name)}: {value}") for name, value in shown(beside) if name in quality),
         rows=averages.rows if averages is not None and forgets(model) else 0,
-        recent=tuple(_shown(each, scale, unit) for each in performance.recent_metrics().items()),
+        recent=shown(performance.recent_metrics()),
         recent_rows=0 if recent is None else recent.rows,
         handful=of_handful(performance.handful, model.n_seen_),
         distance=compared,
@@ -268,21 +268,15 @@ def baseline_of(name: str) -> str:
 
 
 def format_measure(name: str, value: float, scale: float = 1.0, unit: str = "") -> str:
-    """Return the value of a measure as it is shown.
+    """Return the value of a measure as it is shown; a distance between rows in its unit.
 
     >>> format_measure("accuracy", 0.9123), format_measure("mean distance", 2.0, scale=3.0, unit="mm")
     ('91.23%', '6 mm')
     """
-    return _shown((name, value), scale, unit)[1]
-
-
-def _shown(measure: tuple[str, float], scale: float, unit: str) -> Measure:
-    """Return a measure as it is shown; a distance between rows in its unit."""
-    name, value = measure
     if name in (MEAN_DISTANCE, RMS_DISTANCE):
-        return name, f"{number(scale * value)} {unit}".strip()
+        return f"{number(scale * value)} {unit}".strip()
     form = ".1%" if name.startswith(RECALL) else _FORMATS.get(name)
-    return name, number(value) if form is None else format(value, form)
+    return number(value) if form is None else format(value, form)
 
 
 def distance(regret: Regret, best: str) -> str:

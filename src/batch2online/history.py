@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from batch2online._types import IntArray
-from batch2online.rows import Rows, all_ones, check_ascending, check_width, ones
-from batch2online.schema import Count, at_least, require, storable, stores
+from batch2online.rows import Rows, all_ones, ones
+from batch2online.schema import storable, stores
 
 _FEW = 64
 _MANY = 64
@@ -27,16 +27,16 @@ class HistoryPlace:
     """Where a file holds the history of a model: in this branch of a table, so many segments and rows."""
 
     is_in_memory: bool
-    block: Annotated[int, at_least(1)]
-    width: Count
-    n_targets: Count
-    branch: Count
-    segments: Count
-    rows: Count
+    block: int
+    width: int
+    n_targets: int
+    branch: int
+    segments: int
+    rows: int
 
 
 @storable
-@stores(block=Annotated[int, at_least(1)], width=int, n_targets=Count, segments=list[Rows])
+@stores(block=int, width=int, n_targets=int, segments=list[Rows])
 class History:
     """Rows in ascending ids. A segment lies in one block of ids.
 
@@ -45,6 +45,7 @@ class History:
     """
 
     is_in_memory: ClassVar[bool] = True
+    _decay: Any = None  # weights of reading, see `under`
     _starts: IntArray | None = None  # of all segments, once asked for
     _starts_end = 0  # how many rows these were
 
@@ -93,6 +94,18 @@ class History:
         self._segments = [*self._segments[:first], (len(self), _joined(last))]
         self._count = first + 1
 
+    def under(self, decay: Any) -> Self:
+        """Return the history for reading, of rows with the weights that they have under a decay, if it is not None."""
+        if decay is None:
+            return self
+        new = self.copy()
+        new._decay = decay
+        return new
+
+    def last(self, n: int) -> Self:
+        """Return the history of the last rows alone."""
+        return self if n >= len(self) else self.of(self.from_row(len(self) - n))
+
     def __iter__(self) -> Iterator[Rows]:
         return self.from_row(0)
 
@@ -102,7 +115,8 @@ class History:
         for index in range(first, self._count):
             rows = self._segment(index)
             skipped = start - (self._segments[index][0] - len(rows))
-            yield rows[skipped:] if skipped > 0 else rows
+            rows = rows[skipped:] if skipped > 0 else rows
+            yield rows if self._decay is None else self._decay.weighted(rows)
 
     def blocks(self) -> Iterator[Rows]:
         """Iterate over all rows a block of ids at a time, wherever they were cut as they came."""
@@ -117,6 +131,10 @@ class History:
 
     def at(self, positions: IntArray) -> Rows:
         """Return the rows at these positions, counted from 0 in the order of ids."""
+        rows = self._at(positions)
+        return rows if self._decay is None else self._decay.weighted(rows)
+
+    def _at(self, positions: IntArray) -> Rows:
         starts = self._segment_starts()
         which = np.searchsorted(starts, positions, side="right") - 1
         places = positions - starts[which]
@@ -209,19 +227,6 @@ class History:
         return self.copy()
 
     # -- storing --------------------------------------------------------------------------------------
-
-    def validate(self) -> None:
-        """Require segments that hold rows, in ascending ids, each of one block."""
-        if not self.is_in_memory:
-            return
-        parts = list(self)
-        require(all(map(len, parts)), "found a segment without rows")
-        check_ascending(parts)
-        check_width(parts, self.width, self.n_targets)
-        for rows in parts:
-            ends = int(rows.ids[0]), int(rows.ids[-1])
-            is_within = ends[0] // self.block == ends[1] // self.block
-            require(is_within, f"found a segment of ids {ends[0]} to {ends[1]}, beyond a block of {self.block} ids")
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""

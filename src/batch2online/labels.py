@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import flattened, target_array
 from batch2online.rows import Batch
 from batch2online.schema import check_value, require
-from batch2online.stream import Stream
 from batch2online.tables.strings import hash_code
 from batch2online.validation import LARGEST
 

@@ -41,7 +41,7 @@ class Performance:
     def record(self) -> Record | None:
         """Sums over the rows scored; None where rows came without order."""
         current = self.stream.current
-        return None if math.isnan(current.loss) else current.record
+        return None if math.isnan(current.loss) else current.observer(Record)
 
     @cached_property
     def averages(self) -> Averages | None:

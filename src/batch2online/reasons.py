@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,8 @@ def effects(
     found = []
     if event.prediction_change is not None:
         found.append(f"predictions moved by {number(event.prediction_change)} {unit}".strip() + " (root mean square)")
+    if event.angle is not None:
+        found.append(f"the subspace rotated by {math.degrees(event.angle):.3g} degrees")
     if event.churn is not None and event.matching is None:
         given = "is" if round(event.churn * event.at) == 1 else "are"
         rows = count_of(round(event.churn * event.at), "row")

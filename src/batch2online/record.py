@@ -14,11 +14,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.problem import Problem, Totals, totals_of
+from batch2online.observer import Observer, Scored
+from batch2online.problem import Totals, totals_of
 from batch2online.quality import Baseline, Windows
 from batch2online.rows import Intervals, Rows, all_ones, united
-from batch2online.schema import Count, Weight, above, ascending, at_most, finite, replace, require, shape, storable
-from batch2online.warm_up import Scored
+from batch2online.schema import replace, shape, storable
 
 RECENT, FEWEST_RECENT = 1_000, 100
 """Number of last rows that are averaged, and its minimum where a half-life or a window is shorter."""
@@ -73,13 +73,9 @@ class Spread:
     (3.0, 10.0)
     """
 
-    weight: Weight = 0.0
-    mean: Annotated[FloatArray, shape("k"), finite] | None = None
+    weight: float = 0.0
+    mean: Annotated[FloatArray, shape("k")] | None = None
     squares: float = 0.0
-
-    def validate(self) -> None:
-        require(not self.squares < 0, f"squares: found {self.squares}, expected at least 0")
-        require((self.mean is None) == (self.weight == 0), f"mean: found {self.mean} of rows of weight {self.weight}")
 
     def plus(self, values: FloatArray, weights: FloatArray) -> Spread:
         """Return the spread with these values (n, k) as well."""
@@ -119,7 +115,7 @@ class Spread:
 
 @storable
 @dataclass(frozen=True)
-class Record:
+class Record(Observer):
     """Sums over all rows that were scored.
 
     Attributes
@@ -142,41 +138,31 @@ class Record:
         The simplest prediction from earlier rows, where the problem has one.
     """
 
-    span: Annotated[Count, at_most(RECENT)] = 0
-    rows: Count = 0
-    weight: Weight = 0.0
+    span: int = 0
+    rows: int = 0
+    weight: float = 0.0
     loss: float = 0.0
     secondary_loss: float = 0.0
     least: float = math.inf
-    largest: Annotated[FloatArray, shape("n"), above(0)] = field(default_factory=lambda: np.empty(0))
+    largest: Annotated[FloatArray, shape("n")] = field(default_factory=lambda: np.empty(0))
     largest_ids: Annotated[IntArray, shape("n")] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     recent: Annotated[FloatArray, shape(3, "m")] = field(default_factory=lambda: np.empty((3, 0)))
-    recent_ids: Annotated[IntArray, shape("m"), ascending] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    recent_ids: Annotated[IntArray, shape("m")] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     spread: Spread | None = None
     windows: Windows = field(default_factory=Windows)
     baseline: Baseline | None = None
 
-    def validate(self) -> None:
-        in_windows = float(self.windows.sums[0].sum())
-        require(in_windows in (0, self.rows), f"windows: found {in_windows:g} rows of {self.rows}")
-        n, m = len(self.largest), len(self.recent_ids)
-        require(n <= min(LARGEST, self.rows), f"largest: found {n} losses of {self.rows} rows, at most {LARGEST}")
-        require((np.diff(self.largest) <= 0).all(), f"largest: found {self.largest}, expected falling losses")
-        require(len(np.unique(self.largest_ids)) == n, f"largest_ids: found {self.largest_ids}, expected each one once")
-        require(m <= min(self.span, self.rows), f"recent: found {m} of {self.rows} rows, expected at most {self.span}")
+    def after(self, scored: Scored) -> Record:
+        """Return the record after these rows; those without a loss are left out."""
+        if not scored.is_known:
+            return self
+        return self.plus(scored.rows, scored.totals, self._further_fields(scored))
 
-    def validate_for(self, problem: Problem, shape: tuple[int, int]) -> None:
-        """Require a spread and a baseline of this problem, for rows and targets of these widths."""
-        if self.spread is not None and self.spread.mean is not None:
-            values, found = problem.spread_of(Rows.empty(*shape)), self.spread.mean.shape
-            require(values is not None and values.shape[1:] == found, f"spread: found a mean of shape {found}")
-        if self.baseline is not None:
-            found_type = type(self.baseline).__name__
-            is_alike = self.baseline.fits(problem.baseline(), shape[1])
-            require(is_alike, f"baseline: found a {found_type}, not that of the problem")
+    def emptied(self, skipped: int = 0) -> Record:
+        return Record(self.span)
 
     def plus(self, rows: Rows, totals: Totals, further: dict[str, Any] | None = None) -> Record:
-        """Return the record with these rows, whose weighted losses have these totals, and with ``further_fields``."""
+        """Return the record with these rows, whose weighted losses have these totals, and with further fields."""
         fields: dict[str, Any] = further or {}
         if totals.largest > self._threshold:
             losses = totals.losses()
@@ -198,16 +184,16 @@ class Record:
         """A loss is among the largest if it is above this."""
         return float(self.largest[-1]) if len(self.largest) == LARGEST else 0.0
 
-    def further_fields(self, problem: Problem, model: Any, rows: Rows, losses: Scored) -> dict[str, Any]:
-        """Return windows, baseline, spread and last rows after these rows, given loss and secondary loss of each."""
-        own, secondary = losses
+    def _further_fields(self, scored: Scored) -> dict[str, Any]:
+        """Return windows, baseline, spread and last rows after these rows."""
+        problem, rows, own, secondary = scored.problem, scored.rows, scored.losses, scored.secondary
         fields = self._last_rows(rows, own, secondary) if self.span else {}
         values = problem.spread_of(rows) if self.span or rows.targets.shape[1] else None
         if values is not None:
             fields["spread"] = (self.spread or Spread()).plus(values, rows.weights)
-        baseline, every = self.baseline or problem.baseline(), list(losses)
+        baseline, every = self.baseline or problem.baseline(), [own, secondary]
         if baseline is not None:
-            beside, fields["baseline"] = baseline.plus(rows, problem.class_scores(model, rows, losses))
+            beside, fields["baseline"] = baseline.plus(rows, problem.class_scores(scored.model, rows, (own, secondary)))
             every += beside
         if not all_ones(rows.weights):
             every = [values * rows.weights for values in every]
@@ -314,13 +300,9 @@ class Unscored:
     [True, False, False, True]
     """
 
-    rows: Count = 0
-    weight: Weight = 0.0
+    rows: int = 0
+    weight: float = 0.0
     intervals: list[tuple[int, int]] = field(default_factory=list)
-
-    def validate(self) -> None:
-        is_right = all(start < stop for start, stop in self.intervals)
-        require(is_right, f"intervals: found {self.intervals}, expected at least one row in each")
 
     def plus(self, rows: Rows) -> Unscored:
         """Return the unscored rows with these, whose weights are decayed."""

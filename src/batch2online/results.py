@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from batch2online.numerics.matching import ClusterChange
-from batch2online.schema import Count, one_of, replace, require, storable
+from batch2online.schema import Count, one_of, replace, storable
 
 KEPT = 10_000
 """Number of changes that are stored, the newest ones; older ones are only counted."""
@@ -101,13 +101,6 @@ class ChangeEvent:
     trial: tuple[Count, float, float] | None = None
     n_fit_rows: int | None = None
     seconds: float | None = field(default=None, compare=False, repr=False)
-
-    def validate(self) -> None:
-        has_rows = self.kind not in ("scheduled", "loss_increase", "fit")
-        classes = self.coefficient_classes
-        is_alike = classes is None or len(classes) == len(self.coefficients or ())
-        require(is_alike, f"coefficient_classes: found {classes} for {self.coefficients}")
-        require(self.rows is not None or not has_rows, f"rows: found none for a change of kind {self.kind!r}")
 
     @property
     def excess(self) -> float:
@@ -276,10 +269,10 @@ class Regret:
         return self.loss - (1 + epsilon) * self.optimum
 
 
-def regret_of(state: Any, data: Any) -> Regret:
-    """Return the regret of a stream so far, given its state and a snapshot of its rows."""
+def regret_of(problem: Any, state: Any, data: Any) -> Regret:
+    """Return the regret of a stream so far, given its problem, its state and a snapshot of its rows."""
     unscored, totals = state.unscored, data.totals
-    known = state.problem.hindsight(data, state.model, *unscored.excluded)
+    known = problem.hindsight(data, state.model, *unscored.excluded)
     rows = totals.n_rows - unscored.rows
     loss, secondary_loss = state.prequential_losses
     regret = Regret(
@@ -292,7 +285,7 @@ def regret_of(state: Any, data: Any) -> Regret:
         total=known.total,
         weight=float(totals.weight - unscored.weight) if rows else 0.0,
         secondary_optimum=known.secondary,
-        secondary_name=state.problem.secondary_name,
+        secondary_name=problem.secondary_name,
         resolution=known.resolution,
         reason=UNORDERED if math.isnan(loss) else "",
     )

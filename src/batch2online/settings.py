@@ -68,7 +68,7 @@ _AUDIT = 'None is the size for ``epsilon`` if models are fitted to the coreset, 
 
 def _refresh(more: str) -> Any:
     more = f"See :mod:`batch2online.refresh`. {more}"
-    return setting(_REFRESH, more, default=None, values="Policy or None", written=str, parse=policy)
+    return setting(_REFRESH, more, default=None, values="Policy or None", metavar="POLICY", written=str, parse=policy)
 
 
 @declared
@@ -274,6 +274,8 @@ class ClusteringSettings(OnlineSettings):
         "coreset alone is kept: bounded memory, nearly the same quality, no ``forget``. ``merge`` is then bounded "
         "too, but not equal to one stream, and depends on the order of merging.",
         default="memory",
+        values='"memory", "coreset" or the path of a folder',
+        metavar="PATH",
         written_default="coreset",
     )
     epsilon: float | Literal["auto"] = setting(
@@ -412,6 +414,7 @@ class WrappedSettings(OnlineSettings):
         "decrease it if refits take too long.",
         values='a number of bytes, or a string such as "512MB" or "2GB"',
         default="512MB",
+        metavar="SIZE",
         ge=1,
         parse=checked_memory,
     )

@@ -6,6 +6,7 @@ try:
 except ImportError as error:
     raise ImportError("batch2online.spark needs Spark: pip install 'batch2online[spark]'.") from error
 
+from batch2online.distributed.shards import PartitionError
 from batch2online.distributed.spark import fit, partial_fit, predict
 
-__all__ = ["fit", "partial_fit", "predict"]
+__all__ = ["PartitionError", "fit", "partial_fit", "predict"]

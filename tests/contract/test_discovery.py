@@ -37,9 +37,9 @@ CONSTRUCTIONS = {
         {"chunks_do_not_matter"},
     ),
     "merges without the other's weights": (
-        "def _merge(self, other):\n        mine = self._sketch and self._sketch.statistics\n"
-        "        super()._merge(other)\n"
-        "        self._sketch.statistics = mine or self._sketch.statistics",
+        "def merge(self, other):\n        mine = self.sketch and self.sketch.statistics\n"
+        "        super().merge(other)\n"
+        "        self.sketch.statistics = mine or self.sketch.statistics\n        return self",
         {"shards_merged_in_any_order_are_one_stream"},
     ),
     "learns before it checks": (
@@ -83,7 +83,7 @@ ESTIMATORS = {
         {"readers_in_other_threads_see_one_version_at_a_time"},
     ),
     "is changed by looking": (
-        "@property\n    def coreset_(self):\n        vars(self._stream.learner)['loss'] += 1.0\n"
+        "@property\n    def coreset_(self):\n        vars(self._stream.state)['loss'] += 1.0\n"
         "        return self._stream.coreset()",
         {"reading_changes_nothing"},
     ),

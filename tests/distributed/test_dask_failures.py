@@ -15,8 +15,8 @@ import pytest
 
 import batch2online.dask as cluster
 from batch2online import OnlineRegression
-from batch2online.distributed.running import ClusterError
-from batch2online.distributed.shards import PartitionError, merged
+from batch2online.dask import ClusterError, PartitionError
+from batch2online.distributed.shards import merged
 from dask_cases import SETS, STREAMS, N, X, Y, on_one_machine, rows_of, same, sizes, targets_of, told
 
 

@@ -34,23 +34,15 @@ def joined():
     return plain()[["a", "b"]].join(plain(3)[["c", "y"]])
 
 
-def merged():
-    left, right = (plain(n).reset_index()[["index", *names]] for n, names in ((3, "ab"), (2, "cy")))
-    return left.merge(right, on="index").drop(columns="index")
-
-
 FRAMES = {
     "from_pandas": plain,
     "persisted": lambda: plain().persist(),
     "repartitioned": lambda: plain().repartition(npartitions=3),
-    "split": lambda: plain(2).repartition(npartitions=7),
     "concatenated": lambda: dd.concat(HALVES),
     "joined": joined,
     "from delayed": from_delayed,
     "from delayed, persisted": lambda: from_delayed().persist(),
-    "from delayed, mapped": lambda: from_delayed().map_partitions(lambda part: part.assign(a=part["a"] * 1)),
     "from_map": lambda: dd.from_map(lambda part: PARTS[part], range(3), meta=FRAME.iloc[:0]),
-    "filtered": lambda: plain()[plain()["a"] > -9],
 }
 MODELS = {
     "regression": lambda: OnlineRegression(random_state=0),
@@ -94,11 +86,6 @@ def test_threads(name, model):
         check(name, MODELS[model])
 
 
-def test_frames_whose_rows_come_in_another_order():
-    with dask.config.set(scheduler="threads", num_workers=2):
-        assert cluster.fit(OnlineRegression(random_state=0), merged(), "y").n_seen_ == N
-
-
 @pytest.mark.parametrize("scheduler", ["synchronous", pytest.param("processes", marks=pytest.mark.full)])
 def test_other_schedulers_of_dask(scheduler):
     with dask.config.set(scheduler=scheduler, num_workers=2):
@@ -132,9 +119,8 @@ def test_a_local_cluster(processes):
 
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": processes, "dashboard_address": None}
     with LocalCluster(**settings) as own, Client(own):
-        for name in ("persisted",) if processes else ("split", "concatenated", "from delayed, persisted"):
+        for name in ("persisted",) if processes else ("repartitioned", "concatenated", "from delayed, persisted"):
             check(name, MODELS["regression"])
-        assert cluster.fit(OnlineRegression(random_state=0), merged(), "y").n_seen_ == N
         for name in ("classifier",) if processes else ("clusters", "bounded clusters"):
             check("from delayed" if processes else "persisted", MODELS[name])
         heard = []

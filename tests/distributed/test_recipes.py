@@ -4,14 +4,11 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import batch2online
-from batch2online import OnlineRegression
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(batch2online.__file__).parents[1]
@@ -55,57 +52,19 @@ def recipe(name):
     return found[0]
 
 
-def run(folder, name, *before, after=AFTER):
-    script = folder / "recipe.py"
-    script.write_text("\n".join([BEFORE, *before, recipe(name), after]), encoding="utf-8")
-    data = folder / "rows"
-    data.mkdir()
+RECIPES = {"joblib": "", "concurrent.futures": PROCESSES, "Ray": RAY}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.full) for name in RECIPES])
+def test_a_recipe_gives_the_model_of_one_machine(tmp_path, name):
+    if name == "Ray":
+        pytest.importorskip("ray", reason="Ray is not installed.")
+    script = tmp_path / "recipe.py"
+    script.write_text("\n".join([BEFORE, RECIPES[name], recipe(name), AFTER]), encoding="utf-8")
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SOURCES)}
-    command = [sys.executable, str(script), str(data)]
-    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
-
-
-def check(done):
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-3_000:]
     assert "the same" in done.stdout
-
-
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed.")
-
-
-@pytest.mark.slow
-@pytest.mark.full
-def test_joblib(tmp_path):
-    check(run(tmp_path, "joblib"))
-
-
-@pytest.mark.slow
-def test_concurrent_futures(tmp_path):
-    check(run(tmp_path, "concurrent.futures", PROCESSES))
-
-
-@pytest.mark.slow
-@needs_ray
-@pytest.mark.full
-def test_ray(tmp_path):
-    check(run(tmp_path, "Ray", RAY))
-
-
-def test_ids_of_a_shard_must_be_consecutive():
-    rows = np.random.default_rng(0).normal(size=(10, 2))
-    model = OnlineRegression(random_state=0)
-    shard = model.new_shard(100)
-    shard.check_ids(np.arange(100, 104)).partial_fit(rows[:4], rows[:4, 0])
-    shard.check_ids([]).check_ids(range(104, 110))
-    for ids in ([105], [104, 106], [104, 104], [103], [105, 104]):
-        with pytest.raises(ValueError, match=r"has the id .* expected 10\d: rows were dropped, repeated or moved"):
-            shard.check_ids(ids)
-    assert shard.check_ids([104]).partial_fit(rows[4:], rows[4:, 0]).n_seen_ == 10
-    with pytest.raises(ValueError, match="Row 0 has the id 1, expected 0"):
-        model.new_shard(0).check_ids(np.array([1, 2]))
-
-
-def test_the_recipes_need_no_later_python():
-    for name in ("joblib", "concurrent.futures", "Ray"):
-        assert "batched(" not in recipe(name)
-        compile(recipe(name), name, "exec")

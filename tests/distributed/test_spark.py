@@ -137,9 +137,7 @@ def test_clusters_cost_little_more_than_on_one_machine(spark, stored):
 
 
 BAD = {
-    "a missing value": (lambda rows: rows.assign(b=rows["b"].where(rows.index != 7)), "NaN at row 7, column 'b'"),
     "a target that is infinite": (lambda rows: rows.assign(y=rows["y"].where(rows.index != 7, np.inf)), "infinity"),
-    "strings": (lambda rows: rows.assign(b="many"), "'many'"),
     "no rows": (lambda rows: rows[:0], "There are no rows"),
     "a negative weight": (lambda rows: rows.assign(w=-1.0), "sample_weight"),
 }

@@ -63,7 +63,7 @@ def parts_of(engine):
 
 def same_models(one, other):
     assert [event.at for event in one.changes_] == [event.at for event in other.changes_]
-    for own, others in zip(parts_of(one._stream), parts_of(other._stream), strict=True):
+    for own, others in zip(parts_of(one.stream), parts_of(other.stream), strict=True):
         np.testing.assert_array_equal(own, others)
 
 
@@ -162,7 +162,7 @@ def test_shards_merge_by_their_ids(name):
         if name not in ("bounded clustering", "classifier", "any"):  # these say so
             np.testing.assert_array_equal(merged.coreset_.ids, whole.coreset_.ids)
             np.testing.assert_array_equal(merged.coreset_.weights, whole.coreset_.weights)
-            for own, others in zip(parts_of(merged._stream), parts_of(whole._stream), strict=True):
+            for own, others in zip(parts_of(merged.stream), parts_of(whole.stream), strict=True):
                 np.testing.assert_allclose(own, others, rtol=1e-6, atol=1e-9)
 
 

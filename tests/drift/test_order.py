@@ -36,7 +36,7 @@ def watched(X, y, cuts=(), seed=0):
     monitor = OrderMonitor.new(X.shape[1], 0 if y is None else 1)
     for part in np.split(np.arange(len(X)), cuts):
         if len(part):
-            monitor = monitor.after(rows_of(X[part], None if y is None else y[part], part[0]), seed)
+            monitor = monitor.observe(rows_of(X[part], None if y is None else y[part], part[0]), seed).with_bets()
     return monitor
 
 
@@ -322,7 +322,7 @@ def test_every_estimator_watches_and_chunks_do_not_matter(name, tmp_path):
     X[5_000:] += 1
     y[5_000:] += 1
     one, other = learned(name, X, y, 500), learned(name, X, y, 77)
-    same(*(each._stream.view().current.monitor.with_bets() for each in (one, other)))
+    same(*(each.stream.view().state.observer(OrderMonitor).with_bets() for each in (one, other)))
     assert 5_000 < one.order_.alarm <= 6_000
     assert one.order_.rows == 6_000
     half = learned(name, X[:4_321], y[:4_321], 1_000)
@@ -330,14 +330,14 @@ def test_every_estimator_watches_and_chunks_do_not_matter(name, tmp_path):
     resumed = batch2online.load(tmp_path / "model")
     target = {"regression": y, "any": (y > 0).astype(int)}.get(name)
     resumed.partial_fit(X[4_321:], None if target is None else target[4_321:])
-    same(*(each._stream.view().current.monitor.with_bets() for each in (resumed, one)))
+    same(*(each.stream.view().state.observer(OrderMonitor).with_bets() for each in (resumed, one)))
 
 
 def test_forgetting_gives_the_monitor_of_the_other_rows():
     X, y = stream(3_000)
     model = OnlineRegression(keep_history=True, random_state=0).partial_fit(X, y).forget([5, 700, 2_999])
     assert model.order_.rows == 2_997
-    assert model._stream.current.monitor.with_bets().counts.sum() == 4 * ((2_997 - 600) // BLOCK * BLOCK)
+    assert model.stream.state.observer(OrderMonitor).with_bets().counts.sum() == 4 * ((2_997 - 600) // BLOCK * BLOCK)
 
 
 def test_merging_halves_what_both_have_found():

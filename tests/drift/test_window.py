@@ -19,14 +19,12 @@ from batch2online import (
     coresets,
     refresh,
 )
-from batch2online.drift.half_life_selection import (
+from batch2online.engine.half_lives import (
     HALF_LIVES,
     ROWS_PER_DECISION,
     ROWS_PER_REFERENCE,
     HalfLifeScores,
 )
-from batch2online.drift.window import Window
-from batch2online.rows import Rows
 
 SIZE = 700
 
@@ -407,9 +405,9 @@ def test_rivals_are_judged_by_the_models_that_a_block_began_with():
     model = OnlineRegression(half_life="auto", refresh=often, random_state=0)
     for start in range(0, 1_000, 100):
         model.partial_fit(X[start : start + 100], y[start : start + 100])
-    engine = model._stream.view()
-    at, learner = engine.n_learned - engine.n_learned % ROWS_PER_REFERENCE, engine.learner
-    for each, waiting in zip(learner.states, learner.scores.waiting[1], strict=True):
+    state = model.stream.view().state
+    at = state.n_learned - state.n_learned % ROWS_PER_REFERENCE
+    for each, waiting in zip((state, *state.others), state.half_lives.waiting[1], strict=True):
         half_life = None if each.decay is None else each.decay.half_life
         alone = OnlineRegression(half_life=half_life, refresh=often, random_state=0).partial_fit(X[:at], y[:at])
         last = len(X) % ROWS_PER_DECISION
@@ -427,21 +425,6 @@ def test_the_verdict_on_the_order_knows_what_is_followed():
     assert "set a half-life for a stream" in said[0]
     assert said[1].endswith("alike within a half-life")
     assert said[2].endswith("alike within the window")
-
-
-def test_a_window_keeps_the_losses_of_its_own_rows():
-    """The losses that leave a window are those of the rows that leave it: the oldest."""
-    losses = np.arange(20.0).reshape(1, -1) * [[1.0], [0.5]]
-    window = Window(6)
-    for cut in (slice(0, 3), slice(3, 11), slice(11, 20)):
-        ids = np.arange(20)[cut]
-        rows = Rows(ids[:, None].astype(float), np.empty((len(ids), 0)), np.ones(len(ids)), ids)
-        window = window.after(rows, losses[:, cut])
-        last = np.arange(20)[: cut.stop][-6:]
-        trimmed = window.trimmed()
-        np.testing.assert_array_equal(np.concatenate([part.ids for part in trimmed.parts]), last)
-        np.testing.assert_array_equal(np.concatenate(trimmed.losses, axis=1), losses[:, last])
-        np.testing.assert_array_equal(trimmed.total, losses[:, last].sum(axis=1))
 
 
 @pytest.mark.slow

@@ -264,9 +264,9 @@ def entries(group):
 def test_packages_add_rivals_and_data_sets(monkeypatch, tmp_path, capsys):
     from batch2online.app.cli.app import run_safely
     from batch2online.app.cli.commands import compare
-    from batch2online.datasets import real
+    from batch2online.datasets import arrays
 
-    monkeypatch.setattr(real, "entry_points", entries)
+    monkeypatch.setattr(arrays, "entry_points", entries)
     monkeypatch.setattr(compare, "entry_points", entries)
     X, y = datasets.load_regression("kinked")
     np.testing.assert_array_equal(X, own_rival.kinked()[0])

@@ -22,8 +22,8 @@ from batch2online import (
     coresets,
 )
 from batch2online.app.cli.app import run_safely
+from batch2online.engine import builder
 from batch2online.numerics import memory
-from batch2online.sketches import builder
 from defects.subjects import ESTIMATORS, learned, some, state
 
 GIGABYTE = 10**9

@@ -71,7 +71,7 @@ def test_a_file_of_a_class_that_was_not_imported_names_the_way_on(tmp_path, monk
     own_problem.OnlineMedian(random_state=0).fit(ROWS).save(tmp_path / "model")
     monkeypatch.delitem(schema.classes, "Medians")
     monkeypatch.delitem(estimator.estimators, "OnlineMedian")
-    with pytest.raises(CheckpointError, match="cannot hold 'Medians': if it is your class, import its module first"):
+    with pytest.raises(CheckpointError, match="OnlineMedian: if it is your class, import its module first"):
         load(tmp_path / "model")
 
 

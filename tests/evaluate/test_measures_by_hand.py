@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
 
-from batch2online.evaluate import losses, prequential
+from batch2online.evaluate import losses
 from batch2online.evaluate.result import Outcome, Result
 
 RNG = np.random.default_rng
@@ -77,37 +77,6 @@ def test_a_summary_has_means_over_seeds_and_the_largest_memory():
     (line,) = Result(runs, (), {}).summary()
     assert (line["loss"], line["ratio"], line["regret"], line["changes"], line["churn"]) == (3.0, 1.5, 1.0, 1.0, 0.5)
     assert (line["seeds"], line["peak_memory"]) == (3, 90)
-
-
-class Counter:
-    """A learner that changes its prediction at given row counts."""
-
-    def __init__(self, at=()):
-        self.at, self.n = at, 0
-
-    def partial_fit(self, X, y):
-        self.n += len(X)
-        return self
-
-    def predict(self, X):
-        return np.full(len(X), float(sum(self.n > count for count in self.at)))
-
-
-def test_changes_and_sums_are_those_seen_from_outside():
-    X, y = RNG(6).normal(size=(50, 2)), RNG(7).normal(size=50)
-    result = prequential(
-        {"m": lambda: Counter((20, 31))}, X, y, loss="squared", order="given", seeds=1, chunk=5, warmup=10
-    )
-    run, curve = result.rows[0], result.curves[0]
-    predicted = np.repeat([0.0, 1.0, 2.0], [25, 10, 15])
-    each = np.square(y - predicted)
-    assert run.changes == 2
-    assert run.churn == pytest.approx(2.0)
-    assert run.loss == pytest.approx(each[10:].sum())
-    assert run.optimum == pytest.approx(losses.Squared().hindsight(X, y)[10:].sum())
-    for at, total, optimum in zip(curve.at, curve.loss, curve.optimum, strict=True):
-        assert total == pytest.approx(each[10:at].sum())
-        assert optimum == pytest.approx(losses.Squared().hindsight(X, y)[10:at].sum())
 
 
 def test_measures_of_change_by_hand():

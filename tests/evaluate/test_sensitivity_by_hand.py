@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from batch2online.evaluate import average_sensitivity
 from batch2online.methods import scores
 from batch2online.paper import sensitivity
 from batch2online.paper.sensitivity import binomial_interval, differ, sensitivity_decay, with_and_without
-from batch2online.stream import Stream
 
 EPSILON, SIZE, N = 0.5, 2, 5
 RNG = np.random.default_rng
@@ -102,16 +100,6 @@ def test_the_coupled_estimate_is_an_upper_bound_of_it(name):
     assert average_sensitivity(construction, X, trials=300, confidence=1 - 2e-6).high >= exact
 
 
-def test_brute_force_tells_places_of_rows_apart():
-    """Planted: the deleted row put last, as if rows had no names."""
-    score, constant = CASES["leverage"][1:]
-    whole, distances = law(np.minimum(1, constant * score(X))), []
-    for i in range(N):
-        other = law(np.append(np.minimum(1, constant * score(np.delete(X, i, axis=0))), 0.0))
-        distances.append(sum(abs(whole.get(c, 0) - other.get(c, 0)) for c in {*whole, *other}) / 2)
-    assert abs(np.mean(distances) - by_brute_force(score, constant)) > 0.01
-
-
 # -- what a deletion is --------------------------------------------------------------------------------------
 
 
@@ -134,20 +122,6 @@ def test_a_clustering_without_a_row_does_not_start_from_the_one_with_it():
     """So that where the solver starts on a stream makes no difference here."""
     warm, cold = outputs_of_clustering(True), outputs_of_clustering(False)
     assert all(same(one, other) for one, other in zip(warm, cold, strict=True))
-
-
-@pytest.mark.slow
-def test_a_warm_start_would_be_noticed(monkeypatch):
-    forgotten = Stream.forget
-
-    def from_the_full_model(self, ids):
-        new = forgotten(self, ids)
-        model = new.problem.fit(new.snapshot(), self.current.model).model
-        return replace(new, learner=replace(new.learner, model=model))
-
-    cold = outputs_of_clustering(True)
-    monkeypatch.setattr(Stream, "forget", from_the_full_model)
-    assert not all(same(one, other) for one, other in zip(outputs_of_clustering(True), cold, strict=True))
 
 
 def described(model):
@@ -247,18 +221,6 @@ def test_the_interval_is_where_tails_of_the_binomial_are_half_of_the_error():
     assert binomial_interval(50, 50, 0.9)[1] == 1.0
 
 
-@pytest.mark.parametrize("p", [0.05, 0.3, 0.7])
-def test_the_precision_of_a_logarithm_is_that_of_the_delta_method(p):
-    """Var ln(p^) is about (1 - p) / (n p); against 20,000 draws, whose own error is 1 %."""
-    trials = 2_000
-    counts = RNG(0).binomial(trials, p, size=20_000)
-    logs = np.log((counts + 0.5) / (trials + 1))
-    estimate = sensitivity.SensitivityEstimate(p, 0, 1, "upper", 10, trials)
-    log, precision = sensitivity._logarithms([estimate])
-    assert 1 / precision[0] == pytest.approx(logs.var(), rel=0.06)
-    assert log[0] == pytest.approx(logs.mean(), abs=0.01)
-
-
 def test_the_slope_of_a_line_and_its_error():
     """Against the normal equations, with precisions that differ."""
     x, y, w = np.array([0.0, 1.0, 3.0]), np.array([2.0, -1.0, 4.0]), np.array([1.0, 5.0, 0.5])
@@ -276,10 +238,3 @@ def test_subsets_keep_their_targets():
     )
     assert apart
     assert not np.any(apart)
-
-
-def test_the_interval_of_a_slope_is_normal():
-    decay = sensitivity_decay(lambda X, y, seed: np.sort(X[:, 0])[:3], RNG(0).normal(size=(80, 1)), sizes=[20, 40, 80])
-    _, error = sensitivity.weighted_slope(np.log([20, 40, 80]), *sensitivity._logarithms(list(decay.estimates)))
-    assert (decay.high - decay.slope) / error == pytest.approx(1.959964, rel=1e-5)
-    assert (decay.slope - decay.low) / error == pytest.approx(1.959964, rel=1e-5)

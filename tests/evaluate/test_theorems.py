@@ -58,11 +58,6 @@ def test_the_bound_of_regret_is_the_promise_less_the_optimum_that_it_is_relative
         assert record["bound"] == pytest.approx(promised - factor * record["optimum"])
 
 
-def test_a_panel_takes_its_share_of_the_rows():
-    records = RegretPanel(TheoremProblem("regression", 3), (0.3,), share=0.5).measure(400, seed=0)
-    assert records[-1]["rows"] == 200
-
-
 @pytest.mark.parametrize("problem", PROBLEMS[1:], ids=lambda problem: problem.name)
 def test_no_model_is_better_than_the_optimum(problem):
     X, y = problem.stream(500, 0)
@@ -104,12 +99,6 @@ def test_changes_of_policies_are_below_their_bounds():
             assert 0 < record["changes"] <= record["bound"]
 
 
-def test_every_new_model_of_geometric_is_a_change_but_the_first():
-    """The models differ, so as many changes are measured as the bound allows."""
-    for record in ChangesLine(TheoremProblem("regression", 3), "Geometric", 1_000).measure(seed=0):
-        assert record["changes"] == record["bound"]
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 0.8])
 def test_a_point_of_sensitivity_is_that_of_the_coreset(epsilon):
     (record,) = SensitivityPoint("Leverage", 300, epsilon, trials=10).measure()
@@ -119,31 +108,6 @@ def test_a_point_of_sensitivity_is_that_of_the_coreset(epsilon):
     )
     assert (record["sensitivity"], record["low"], record["high"]) == (own.mean, own.low, own.high)
     assert record["bound"] == pytest.approx(30 / 300 * (1 + 2 + 1 / epsilon))
-
-
-def test_every_coreset_is_measured_over_rows_and_over_accuracies():
-    for quick in (True, False):
-        points = theorems.sensitivity_points(quick)
-        assert {point.coreset for point in points} == set(theorems.CORESETS)
-        own = [point for point in points if point.coreset == "Leverage"]
-        assert len({point.rows for point in own}) >= 2
-        assert len({point.epsilon for point in own}) >= 3
-
-
-def test_the_settings_have_all_accuracies_and_sweeps():
-    panels = theorems.regret_panels()
-    assert {panel.problem.name for panel in panels[:3]} == {"regression", "low rank", "clustering"}
-    assert all({0.3, 0.1, 0.03, "auto"} <= set(panel.epsilons) for panel in panels[:3])
-    clusters = [panel.problem for panel in panels if panel.problem.name == "clustering"]
-    assert {problem.z for problem in clusters} == {1.0, 2.0, 3.0}
-    assert len({problem.k for problem in clusters}) == len({problem.d for problem in clusters}) == 3
-
-
-def test_means_and_deviations_are_over_seeds():
-    records = [{"problem": "p", "rows": 10, "changes": value, "bound": value} for value in (1.0, 2.0, 6.0)]
-    (found,) = averaged(records, ("changes", "bound"))
-    assert (found["changes"], found["bound"], found["seeds"]) == (3.0, 3.0, 3)
-    assert found["changes_std"] == pytest.approx(math.sqrt(7))
 
 
 @pytest.mark.parametrize("name", ["problem", "d", "k", "z", "epsilon", "algorithm", "coreset", "rows"])

@@ -40,7 +40,8 @@ def raced(rows, k, z, seed, parts=1):
     chosen = np.empty(0)
     for part in np.array_split(np.arange(len(rows)), parts):
         history = history.append(rows[part])
-        race, chosen = race.updated(history).run(history)
+        race = race.updated(history)
+        chosen = race.run(history)
     return chosen
 
 
@@ -98,7 +99,8 @@ def test_a_single_row_that_comes_late_may_win():
         history = History(10**6, 2, 0)
         for part in (slice(0, 700), slice(700, 701)):
             history = history.append(rows[part])
-            race, chosen = race.updated(history).run(history)
+            race = race.updated(history)
+            chosen = race.run(history)
         assert chosen.tolist() == plain(rows, 3, 2.0, seed).tolist()
         assert 700 in chosen
 

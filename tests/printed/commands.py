@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pandas as pd
 
-from printed import expected, recompute, sentences
-from printed.net import ANY, Between, Near
+from printed import expected, recompute
+from printed.net import ANY, Between, Known, Near
 from printed.replays import CASES, replay
 
 ECHO = r"(inputs|settings|versions|command|source|rows_checksum|preparation\.(numbers|categories|truncated)|files).*"
@@ -64,10 +64,9 @@ class Table:
         return out
 
     def recent(self, printed):
-        """Return what ``run --json`` should print with a window or a half-life, and phrases."""
+        """Return what ``run --json`` should print with a window or a half-life."""
         found, n, half_life = self.replay, len(self.replay.w), math.isfinite(self.replay.half_life)
         length = int(found.half_life) if half_life else 130
-        last = expected.measures(found, slice(n - length, n), whole=False)
         rows = n if half_life else int(re.search(r"last (\d+) rows", printed["regret_of"])[1])
         w = found.growing / found.growing[-1] * (np.arange(n) >= n - rows)
         loss = (w * recompute.losses(self.case.kind, found.answers, found.y)).sum()
@@ -75,19 +74,11 @@ class Table:
         best = printed["optimum"]
         if self.case.kind in expected.EXACT and not self.case.wraps:
             best = recompute.optimum(self.case.kind, kept, y, w[n - rows :], self.case.k)
-        rules = {
+        return {
             "rows": n, "loss": loss, "optimum": best, "ratio": loss / best, "regret": loss - best,
-            "metrics": expected.measures(found), "recent_metrics": last, "recent_metrics_rows": length,
+            "metrics": expected.measures(found), "recent_metrics_rows": length,
+            "recent_metrics": expected.measures(found, slice(n - length, n), whole=False),
             "changes": len(found.versions) - 1, "metrics_rows": n,
-        }  # fmt: skip
-        names = ", ".join(f"{name} #%" if name == "accuracy" else f"{name} ~" for name in last)
-        numbers = [sentences.scaled(value, 100) if name == "accuracy" else value for name, value in last.items()]
-        regret = {"ratio": loss / best, "ratio_interval": [Between(0, math.inf)] * 2}
-        return rules, self.phrases(regret) | {
-            "over all # rows": [n], f"over the last # rows {names}": [length, *numbers], "half-life of #": [length],
-            "the last # rows": [Between(130, 1.25 * 130)], "# at # rows/s": [n, Between(1, 1e6)],
-            "coreset # rows, #% of all": [printed["coreset_size"], 100 * printed["coreset_size"] / n],
-            "final model loss # times": [Between(0.1 if self.case.wraps else 1 - 1e-9, 20)],
         }  # fmt: skip
 
     def in_units(self):
@@ -159,7 +150,7 @@ class Table:
         }  # fmt: skip
         out |= {"AUC_error": Between(0, 0.1)} if "AUC" in measures else {}
         if few := printed["rows_with_most_of_the_loss"]:
-            share, *ids = sentences.most(found, few["rows"])
+            share, *ids = expected.most(found, few["rows"])
             out["rows_with_most_of_the_loss"] = {"rows": few["rows"], "share": share, "ids": ids}
         return out | ({"secondary_loss": regret["secondary_loss"]} if "secondary_loss" in regret else {})
 
@@ -168,36 +159,19 @@ class Table:
         numbers = [name for name in self.X.columns if "=" not in name]
         return {"known_rows": len(self.rows), "means": self.rows[numbers].mean().to_numpy(), "scales": self.spreads()}
 
-    def phrases(self, regret):
-        """Return the phrases of the headline, of titles and of columns."""
-        columns, k = self.X.shape[1], self.case.k
-        titles = {f"{before} # {what}": [columns] for before in ("on", "of", "in")
-                  for what in ("features", "columns")} | {
-            "(z = #)": [2], "rank-#": [k], "# clusters": [k], "~ quantile regression": [0.8],
-            "# rows from": [len(self.rows)],
-        }  # fmt: skip
-        return sentences.headline(self.replay, regret) | titles
-
-    def quality(self):
-        """Return the phrases of single measures, by their place."""
-        out = {}
-        for name, value in expected.measures(self.replay).items():
-            share = name.startswith(("accuracy", "recall", "variance"))
-            phrase = (
-                {"#%": [sentences.scaled(value, 100)]} if share else {"~": [value], "~ standard deviations": [value]}
-            )
-            out["quality." + re.escape(name)] = {"#": [value]} if name == "R2" else phrase
-        return out
+    def said(self, *printed):
+        """Return the numbers that sentences may show: those of documents, and what follows from them."""
+        derived = [number for document in printed for number in expected.derived(document, len(self.rows))]
+        seeds = expected.below_seeds(self.replay) if self.case.kind == "clusters" else []
+        listed = printed[-1]["changes"]
+        beside = expected.changes(self.replay, listed)[1] if isinstance(listed, list) else []
+        sizes = [*self.X.shape, self.case.k or 0, 0.8, 2, 64, *range(self.case.k or 0)]
+        return Known(*printed, derived, beside, sizes, shares=seeds)
 
     def changes(self, printed, found=None):
-        """Return the numbers of changes, and the phrases of each."""
-        events, beside = expected.changes(found or self.replay, printed)
-        facts = [
-            sentences.change(event | more, list(self.X.columns)) for event, more in zip(events, beside, strict=True)
-        ]
-        return [
-            {key: value for key, value in event.items() if key not in ("seconds", "gain")} for event in events
-        ], facts
+        """Return the numbers of changes."""
+        events, _ = expected.changes(found or self.replay, printed)
+        return [{key: value for key, value in event.items() if key not in ("seconds", "gain")} for event in events]
 
     def shown(self, printed, run):
         """Return what ``show --json`` should print: what ``run`` does, and the changes."""
@@ -208,49 +182,10 @@ class Table:
         out = {name: document[name] for name in names if name in document}
         last = dict(document["last_model"])
         last["last_model_ratio"], last["cost"] = last.pop("ratio"), None
-        return out | last | {"changes": self.changes(printed["changes"])[0]}
+        return out | last | {"changes": self.changes(printed["changes"])}
 
-    def summary(self, run, shown):
-        """Return the phrases of what ``run`` and ``show`` print as text."""
-        n, rows, last = len(self.replay.w), run["coreset_size"], self.document(run)["last_model"]["ratio"]
-        regret = self.regret(run["optimum"])
-        out = self.phrases(regret) | {
-            "# at # rows/s": [n, Between(1, 1e6)], "final model loss # times the optimum, on all rows": [last],
-            "current model loss # times the optimum, on all rows": [last], "rows seen #": [n],
-            "regret ~, on": [run["regret"]],
-            "online loss ~, # times the optimum, on all rows": [regret["loss"], regret["ratio"]],
-            "online loss ~,": [regret["loss"]],
-            "coreset # rows, #% of all": [rows, 100 * rows / n], "coreset # rows": [rows],
-            "features #:": [self.X.shape[1]],
-        }  # fmt: skip
-        units = run["in_units"]
-        columns = [units["coefficients"]] if "coefficients" in units else [
-            each.get("coefficients", each) for each in (*units.get("classes", {}).values(), *units.get("centers", ()),
-            *units.get("components", ()))]  # fmt: skip
-        for name in self.X.columns if columns else ():
-            out[f"{name}{' ~' * len(columns)}"] = [column[name] for column in columns]
-        out["feature" + " #" * (self.case.k or 0)] = [
-            i + (self.case.kind == "subspace") for i in range(self.case.k or 0)
-        ]
-        out[f"feature{' cluster #' * (self.case.k or 0)}"] = [*range(self.case.k or 0)]
-        for event, facts in zip(shown["changes"], self.changes(shown["changes"])[1], strict=True):
-            row = f"{event['at']} # "
-            out[row + "scheduled refresh"] = [event["magnitude"]]
-            out[row + "recent rows cost more than the first ones under the old model, at # rows"] = [
-                event["magnitude"],
-                event["at"],
-            ]
-            compared = "the old model costs #% more than the new one, tolerance #%"
-            for phrase in (compared, compared.replace("#% more than", "# times as much as")):
-                if phrase in facts:
-                    out[row + phrase] = [event["magnitude"], *facts[phrase]]
-        return out
-
-    def night(self, printed_optimum, shown_changes):
-        """Return what ``learn --json`` should print of the same rows once more, backwards, and its phrases.
-
-        The optimum and the changes are those that ``show`` prints after it.
-        """
+    def night(self, shown_changes):
+        """Return what ``learn --json`` should print of the same rows once more, backwards; ``show`` printed changes."""
         case, n, both = self.case, len(self.rows), pd.concat([self.rows, self.rows[::-1]], ignore_index=True)
         X = recompute.prepared(both, case.drop_first, known=n, standardise=self.standardise)
         y = None if case.target is None else both[case.target].to_numpy()
@@ -259,33 +194,13 @@ class Table:
         measured = [
             expected.measures(found, slice(n, 2 * n), case.kind == "squared", of=of) for of in (before, found.answers)
         ]
-        regret = expected.regret(found, printed_optimum)
         if case.kind == "subspace":
             whole = (X.to_numpy()[n:] ** 2).sum()
             for measure, answers in zip(measured, (before, found.answers), strict=True):
                 measure["variance kept"] = 1 - answers[n:].sum() / whole
-        new = [pair for pair in zip(*self.changes(shown_changes, found), strict=True) if pair[0]["at"] > n]
-        rules = {
+        return {
             "night": 2, "rows": n, "rows_dropped": 0, "rows_seen": 2 * n, "quality_before": measured[0],
             "quality_learning": measured[1], "quality_of_earlier_rows": expected.measures(found.until(n)),
             "order": {"evidence": expected.order(found)["evidence"]}, "seconds": Between(0, 600),
-            "changes": [event for event, _ in new],
+            "changes": [event for event in self.changes(shown_changes, found) if event["at"] > n],
         }  # fmt: skip
-        phrases = sentences.headline(found, regret)
-        text = phrases | {
-            "night #": [2],
-            "model , # rows": [2 * n],
-            "night # rows": [n],
-            "changes #, the last:": [len(new)],
-        }
-        labels = {"before it": "before", "learning it": "learning", "earlier rows": "of_earlier_rows"}
-        for label, each in labels.items():
-            found = sorted(rules[f"quality_{each}"].items(), key=lambda pair: pair[0] != "variance kept")
-            marks = [sentences.mark(name) for name, _ in found]
-            phrase = ", ".join(f"{name} {mark}" for (name, _), mark in zip(found, marks, strict=True))
-            text[f"{label} {phrase}"] = [
-                sentences.scaled(value, 100 if "%" in mark else 1)
-                for (_, value), mark in zip(found, marks, strict=True)
-            ]
-        reasons = {rf"changes\[{i}\]": facts for i, (_, facts) in enumerate(new)}
-        return rules, {"headline": phrases, "text": text} | reasons

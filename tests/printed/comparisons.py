@@ -2,37 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from printed import recompute
 from printed.net import Between, Near
-
-
-@dataclass
-class Refit:
-    """Least squares on all rows so far, at every chunk or where the rows have doubled."""
-
-    growth: float
-    model: object = None
-    chunks: list = field(default_factory=list)
-    fitted: int = 0
-
-    def partial_fit(self, X, y):
-        """Keep the rows, and fit them if it is time."""
-        self.chunks.append((X, y))
-        n = sum(len(each) for each, _ in self.chunks)
-        if self.model is None or n >= self.growth * self.fitted:
-            both = [np.concatenate(parts) for parts in zip(*self.chunks, strict=True)]
-            self.model, self.fitted = LinearRegression().fit(*both), n
-
-    def predict(self, X):
-        """Predict by the last fit."""
-        return self.model.predict(X)
 
 
 def answers(kind, learner, X):
@@ -45,15 +20,13 @@ def answers(kind, learner, X):
             return np.c_[distances.min(1), distances.argmin(1)]
         if kind == "subspace":
             return (X**2).sum(1) - ((X @ learner.components_.T) ** 2).sum(1)
-        return learner.predict_proba(X) if kind == "classes" else learner.predict(X)
+        return learner.predict(X)
     except (NotFittedError, AttributeError):
         return None
 
 
 def row_losses(kind, found, y):
-    """Return the loss of each row; classes are numbered from 0."""
-    if kind == "classes":
-        return -np.log(np.clip(found[np.arange(len(y)), y.astype(int)], 1e-15, 1))
+    """Return the loss of each row."""
     return recompute.losses("squared" if kind == "absolute" else kind, found, y) ** (0.5 if kind == "absolute" else 1)
 
 
@@ -64,8 +37,6 @@ def hindsight(kind, X, y, k):
     if kind == "subspace":
         vectors = np.linalg.svd(X, full_matrices=False)[2][:k]
         return (X**2).sum(1) - ((X @ vectors.T) ** 2).sum(1)
-    if kind == "classes":
-        return row_losses(kind, LogisticRegression(max_iter=1000).fit(X, y).predict_proba(X), y)
     design = np.c_[np.ones(len(X)), X]
     return row_losses(kind, design @ np.linalg.lstsq(design, y, rcond=None)[0], y)
 
@@ -77,8 +48,6 @@ def movement(kind, old, new, learner, bases):
     if kind == "subspace":
         first, second = bases
         return np.arccos(min(np.linalg.svd(first @ second.T, compute_uv=False).min(), 1.0))
-    if kind == "classes":
-        return abs(old - new).mean() if old.shape == new.shape else 1.0
     return np.sqrt(((old - new) ** 2).mean())
 
 
@@ -103,7 +72,7 @@ def run(kind, learner, X, y, best, order, chunk, warmup=0):
         if kind == "clusters":
             part = 1.05 if stop == n and not warmup else 1.3
             return Between(value / part, value * part)
-        return Near(value, 1e-3) if kind == "classes" else value
+        return value
 
     def at(stop):
         return {

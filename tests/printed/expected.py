@@ -257,3 +257,40 @@ def attributes(replay):
         out["explained_variance_"] = squares / replay.w.sum()
         out["explained_variance_ratio_"] = squares / total(replay)
     return out
+
+
+def derived(printed, n):
+    """Return the numbers of sentences that follow from those of a document: shares, ratios and numbers of rows."""
+    out, changes, metrics = [], printed.get("changes"), printed.get("metrics", {})
+    for event in changes if isinstance(changes, list) else ():
+        out += [event["at"] * event["churn"]] if event.get("churn") is not None else []
+        out += [1 - event["trial"][2] / event["trial"][1]] if event.get("trial") else []
+    out += [printed["coreset_size"] / n] if "coreset_size" in printed else []
+    out += [printed["loss"] / each for each in printed.get("optimum_interval", ()) if each]
+    return out + [1 - metrics[name] / each for name, each in printed.get("baseline_metrics", {}).items() if each]
+
+
+def below_seeds(replay):
+    """Return by which share squared distances are below those to the seeds of k-means++."""
+    _, squares = recompute.seeds(replay.X, replay.w, replay.case.k)
+    now = np.average(replay.versions[-1][1][:, 0] ** 2, weights=replay.w)
+    return [Between(*sorted(1 - now / each for each in squares))]
+
+
+def most(replay, rows):
+    """Return the share of the loss of so many rows, those of largest loss, and their ids."""
+    losses = replay.w * recompute.losses(replay.case.kind, replay.answers, replay.y)
+    order = np.argsort(-losses, kind="stable")[:rows]
+    return [losses[order].sum() / losses.sum() if losses.sum() else ANY, *order.tolist()]
+
+
+def better_than_guessing(replay):
+    """Return whether errors are fewer than those of the most frequent class, by two standard errors."""
+    if replay.case.kind != "classes":
+        return None
+    error, right = 1 - measures(replay)["accuracy"], baseline(replay)["accuracy"]
+    found = [
+        error < e - 2 * math.sqrt((error * (1 - error) + e * (1 - e)) / len(replay.w))
+        for e in (1 - right.high, 1 - right.low)
+    ]
+    return found[0] if found[0] == found[1] else None

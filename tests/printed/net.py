@@ -53,19 +53,13 @@ def agrees(found, expected, slack=0.0):
     return abs(found - expected) <= slack + rel * abs(expected) + 1e-9
 
 
-def complaints(printed, expected, phrases=None, ignored=""):
-    """Return what is wrong, unexpected or absent among the numbers of a document.
-
-    ``phrases`` maps a pattern of the beginning of a place to the phrases of sentences there, see ``words``.
-    """
+def complaints(printed, expected, ignored=""):
+    """Return what is wrong, unexpected or absent among the numbers of a document, not those in its strings."""
     printed, expected, out = flat(printed), flat(expected), []
     for path, value in printed.items():
         if ignored and re.fullmatch(ignored, path):
             continue
-        if isinstance(value, str):
-            known = [facts for place, facts in (phrases or {}).items() if re.match(rf"(?:{place})(?!\d)", path)]
-            out += [f"{path}: {each}" for each in words(value, {k: v for facts in known for k, v in facts.items()})]
-        elif isinstance(value, Real) and not isinstance(value, bool):
+        if isinstance(value, Real) and not isinstance(value, bool):
             if path not in expected:
                 out.append(f"{path} = {value} is printed, but nobody recomputes it")
             elif not agrees(value, expected[path]):
@@ -77,30 +71,60 @@ def complaints(printed, expected, phrases=None, ignored=""):
 
 
 NUMBER = r"-?[\d,]*\.?\d+(?:e[-+]?\d+)?"
+CONSTANTS = (0, 1, 3, 0.001, 0.95, 1000)  # of the sentences: limits, the level of an interval
 
 
-def words(text, facts):
-    """Return the numbers of a text that are wrong or unexpected.
+def numbers(text):
+    """Yield the numbers of a text with half a unit of their last printed digit, and whether they are in percent."""
+    for match in re.finditer(rf"(?<![\w.])({NUMBER})(?![\w.]*\d)( ?%)?", text):
+        plain = match[1].replace(",", "")
+        decimals = len(plain.partition("e")[0].partition(".")[2])
+        slack = 0.501 * 10.0 ** (int(plain.partition("e")[2] or 0) - decimals)
+        slack = max(slack, 0.501 * 10.0 ** (len(plain) - 4)) if plain.isdigit() and len(plain) > 4 else slack
+        yield float(plain), slack, match[2] is not None
 
-    ``facts`` maps a phrase to its numbers: ``#`` is a number with fixed decimals, ``~`` one of four significant digits.
-    Longer phrases come first, and what a phrase matches is done with.
+
+def differ(text, *expected):
+    """Return the complaint about a text whose numbers are not these, in this order."""
+    found = list(numbers(text))
+    same = len(found) == len(expected) and all(
+        agrees(value, each, slack) for (value, slack, _), each in zip(found, expected, strict=True)
+    )
+    return [] if same else [f"{text!r}, recomputed {expected}"]
+
+
+class Known:
+    """The numbers that sentences, cells and points may show: those of documents, which are recomputed, and others.
+
+    A share may be shown in percent, as its complement or as a multiple, and a change without its sign. ``ranges`` are
+    of random draws, ``shares`` those of numbers in percent.
     """
-    text, out = " ".join(text.split()), []
-    for phrase, values in sorted(facts.items(), key=lambda each: -len(each[0])):
-        regex = re.escape(phrase).replace(r"\#", f"({NUMBER})").replace(r"\~", f"({NUMBER})")
-        regex = rf"(?<![\w.]){regex}(?![\w.]*\d)"
-        for match in re.finditer(regex, text):
-            for mark, number, value in zip(re.findall("[#~]", phrase), match.groups(), values, strict=True):
-                plain = number.replace(",", "")
-                if not agrees(float(plain), value, _slack(plain, mark)):
-                    out.append(f"{match[0]!r}: {number}, recomputed {value}")
-        text = re.sub(regex, "", text)
-    return out + [f"nobody recomputes the number in {each.strip()!r}" for each in re.findall(r"[^;]*\d[^;]*", text)]
+
+    def __init__(self, *documents, ranges=(), shares=()):
+        leaves = [value for each in documents for value in flat(each).values()]
+        bounds = [
+            (each.low, each.high) if isinstance(each, Between) else (value, value)
+            for each in leaves
+            for value in [each.value if isinstance(each, Near) else each]
+            if isinstance(each, Between) or (isinstance(value, Real) and not isinstance(value, bool))
+        ]
+        found = np.array([*bounds, *((each, each) for each in CONSTANTS)], dtype=float)
+        found = found[np.isfinite(found).all(axis=1)]
+        found = np.vstack([found, -found[:, ::-1], 1 - found[:, ::-1], 1 + found])
+        self.numbers = np.vstack([found, _bounds(ranges)]) + np.array([-1e-9, 1e-9])
+        self.percent = 100 * np.vstack([self.numbers, _bounds(shares), -_bounds(shares)[:, ::-1]])
+
+    def has(self, value, slack, is_percent=False):
+        """Return whether a number is one of them, up to the given error of printing."""
+        low, high = (self.percent if is_percent else self.numbers).T
+        room = slack + 1e-7 * abs(value)
+        return bool(((low <= value + room) & (value - room <= high)).any())
+
+    def strangers(self, text):
+        """Return the numbers of a text that are none of them, up to their last printed digit."""
+        found = [value for value, slack, is_percent in numbers(text) if not self.has(value, slack, is_percent)]
+        return [f"nobody recomputes {value} in {' '.join(text.split())!r}" for value in found]
 
 
-def _slack(number, mark):
-    """Return half a unit of the last digit printed; ``~`` drops trailing zeros."""
-    decimals = len(number.partition("e")[0].partition(".")[2])
-    if mark == "~" and (digits := number.replace(".", "").lstrip("-0")) and float(number):
-        decimals += max(0, 4 - len(digits))
-    return 0.501 * 10.0**-decimals * 10.0 ** int(number.partition("e")[2] or 0)
+def _bounds(ranges):
+    return np.array([(each.low, each.high) for each in ranges]).reshape(-1, 2)

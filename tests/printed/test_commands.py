@@ -28,11 +28,6 @@ KNOWN = {
         [("subspace", 3)],
         "components by column name are in standard deviations, where scaling should be undone",
     ),
-    "angle as loss": (
-        "changes.*: 'losses changed by",
-        [("subspace", 2)],
-        "a reason has the angle of a subspace in radians as a change of losses",
-    ),
 }
 
 
@@ -51,11 +46,16 @@ def prints(capsys, monkeypatch):
     return call
 
 
-def lines(name, text, facts):
-    """Return the complaints about a text, line by line; settings and paths are not numbers."""
-    text = [line for line in text.splitlines() if not re.match(r"\s*(settings|report|source) ", line)]
-    shown = [re.sub(r"(?<!\S)/\S*/|table\.csv|(copy)?\.b2o", "", line) for line in text]
-    return [f"{name}: {line.strip()}: {each}" for line in shown for each in net.words(line, facts)]
+def lines(name, text, known):
+    """Return the complaints about a text, line by line; settings, paths and speeds are not numbers of the table."""
+    shown = [line for line in text.splitlines() if not re.match(r"\s*(settings|report|source) ", line)]
+    shown = [re.sub(r"(?<!\S)/\S*/|table\.csv|(copy)?\.b2o|at [\d,]+ rows/s", "", line) for line in shown]
+    return [f"{name}: {each}" for line in shown for each in known.strangers(line)]
+
+
+def strings(document):
+    """Return the sentences of a document, without echoes of settings and names."""
+    return [value for path, value in net.flat(document).items() if isinstance(value, str) and not re.match(ECHO, path)]
 
 
 def wrong(name, seed, folder, prints):
@@ -63,36 +63,30 @@ def wrong(name, seed, folder, prints):
     table, state = Table(name, seed, folder, standardise=seed % 2 == 1), folder / "state.b2o"
     text = prints("run", table.path, *table.words, "--state", state)
     result = prints("run", table.path, *table.words, "--json")
-    phrases = table.quality() | {"(?!quality)": table.phrases(table.regret(result["optimum"]))}
-    out = net.complaints(result, table.document(result), phrases, ECHO)
+    out = net.complaints(result, table.document(result), ECHO)
     trust = ["--trust"] if table.case.wraps else []
-    shown, told = (
-        prints("show", state, "--json", "--changes", 99, *trust),
-        prints("show", state, "--changes", 99, *trust),
-    )
-    _, facts = table.changes(shown["changes"])
-    places = {rf"changes\[{i}\]": each for i, each in enumerate(facts)}
+    shown = prints("show", state, "--json", "--changes", 99, *trust)
+    told = prints("show", state, "--changes", 99, *trust)
     ignored = rf"{ECHO}|files.*|model|changes\[\d+\]\.(coefficient_classes|seconds|gain|comparison).*"
-    out += net.complaints(shown, table.shown(shown, result), phrases | places, ignored)
-    summary = table.summary(result, shown)
-    out += lines("run", text, summary) + lines("show", told, summary)
+    out += net.complaints(shown, table.shown(shown, result), ignored)
+    known = table.said(result, shown)
+    sentences = "\n".join(strings(result) + strings(shown))
+    out += lines("run", text, known) + lines("show", told, known) + lines("document", sentences, known)
     out += predictions(table, state, folder, trust)
     if table.case.target:
         words = [word for word in table.words[table.words.index("--exclude") :] if word != "--standardize"]
         order = prints("check", table.path, *words, "--json")
         rules = expected.order(table.replay)
-        out += [f"check: {each}" for each in net.words(prints("check", table.path, *words), evidence(order))]
+        out += lines("check", prints("check", table.path, *words), evidence(order))
         curve = [list(each) for each in zip(rules.pop("curve_rows"), rules.pop("curve"), strict=True)]
         del rules["ranked"]
         out += [f"check: {each}" for each in net.complaints(order, rules | {"curve": curve})]
-    told = [copy_of(state), table.second, "--alarms", "none"]
-    night = prints("learn", state, table.second, "--json", "--alarms", "none") if not trust else None
-    if night:
+    if not trust:
+        told = [copy_of(state), table.second, "--alarms", "none"]
+        night = prints("learn", state, table.second, "--json", "--alarms", "none")
         after = prints("show", state, "--json", "--changes", 99)
-        rules, facts = table.night(after["optimum"], after["changes"])
-        out += [f"learn: {each}" for each in net.complaints(night, rules, facts, ignored)]
-        said = {phrase: numbers for each in facts.values() for phrase, numbers in each.items()}
-        out += lines("learn", prints("learn", *told), said)
+        out += [f"learn: {each}" for each in net.complaints(night, table.night(after["changes"]), ignored)]
+        out += lines("learn", prints("learn", *told), table.said(night, after))
     return out
 
 
@@ -102,12 +96,9 @@ def copy_of(state):
 
 
 def evidence(order):
-    """Return the phrases of evidence, a power of ten that is rounded."""
+    """Return the numbers of a sentence about evidence, a power of ten that is rounded."""
     value = 10 ** order["evidence"]
-    return {
-        "evidence at most # against": [Between(value / 10, value * 10)], "# raises an alarm": [1000],
-        "(evidence # from row #)": [Between(value / 10, value * 10), order["alarm"] or 0], "rows #": [order["rows"]],
-    }  # fmt: skip
+    return net.Known(order, ranges=[Between(value / 10, value * 10)])
 
 
 def predictions(table, state, folder, trust):
@@ -180,11 +171,10 @@ RECENT = [
 def test_every_number_with_a_half_life_or_a_window_is_recomputed(name, settings, tmp_path, prints):
     table = Table(name, 5, tmp_path, **settings)
     result = prints("run", table.path, *table.words, "--json")
-    rules, facts = table.recent(result)
-    printed = {key: result[key] for key in rules}
-    out = net.complaints(printed | {"headline": result["headline"]}, rules, {"headline": facts})
-    out += lines("run", prints("run", table.path, *table.words), facts)
-    assert not out
+    rules = table.recent(result)
+    out = net.complaints({key: result[key] for key in rules}, rules)
+    text = prints("run", table.path, *table.words)
+    assert not out + lines("run", "\n".join([text, *strings(result)]), table.said(result, rules))
 
 
 def test_a_sorted_table_is_found_out_with_its_row_and_its_evidence(tmp_path, prints):
@@ -196,4 +186,4 @@ def test_a_sorted_table_is_found_out_with_its_row_and_its_evidence(tmp_path, pri
     assert order["evidence"] >= 3
     first = next(row for row, value in order["curve"] if value >= 3)
     assert 0 <= first - order["alarm"] < 64
-    assert not net.words(prints(*given).replace("table.csv", ""), evidence(order))
+    assert not lines("check", prints(*given), evidence(order))

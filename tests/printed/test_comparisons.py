@@ -16,10 +16,11 @@ from sklearn.linear_model import SGDRegressor
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, evaluate
 from printed import comparisons, recompute
 from printed.commands import run
-from printed.net import Between, complaints, words
+from printed.net import Between, complaints, differ
 from printed.replays import CASES
 
 SPEED = Between(1, 1e9)
+OURS = "batch2online"
 LEARNERS = {
     "squared": {"ours": OnlineRegression, "theirs": SGDRegressor},
     "absolute": {"ours": OnlineRegression, "theirs": SGDRegressor},
@@ -109,7 +110,7 @@ def lines(text):
         pytest.param("subspace", "subspace", 5, marks=pytest.mark.slow),
     ],
 )
-def test_every_number_of_a_comparison_is_recomputed(name, kind, seed, tmp_path, capsys, monkeypatch):
+def test_a_comparison_prints_what_an_evaluation_measures(name, kind, seed, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     case, (X, y), path = CASES[name], rows_of(kind, seed), tmp_path / "table.csv"
     recompute.table(seed).to_csv(path, index=False)
@@ -120,33 +121,27 @@ def test_every_number_of_a_comparison_is_recomputed(name, kind, seed, tmp_path, 
     result, started = json.loads(capsys.readouterr().out), time.perf_counter()
     assert run(*given) == 0
     elapsed, text = time.perf_counter() - started, capsys.readouterr().out
-    n, chunk, best = len(X), max(1, len(X) // 10), comparisons.hindsight(kind, X, y, case.k)
-    settings = {"chunk": chunk, "warmup": chunk, "rows": n, "columns": X.shape[1], "seeds": [0, 1]}
-    out, means = complaints(result["settings"], settings, ignored="loss|order"), {}
-    for record, points in zip(result["rows"], result["curves"], strict=True):
-        model, order = record["model"], np.random.default_rng(record["seed"]).permutation(n)
-        makers = {"batch2online": lambda seed: case.make(random_state=seed)}
-        makers |= {"exact refit at every chunk": lambda _: comparisons.Refit(1.0)} if kind == "squared" else {}
-        makers |= {"refit on all rows at doublings": lambda _: comparisons.Refit(2.0)} if kind == "squared" else {}
-        learner = makers.get(model, makers["batch2online"])(record["seed"])
-        rule, at = comparisons.run(kind, learner, X, y, best, order, chunk, chunk)
-        rule |= {"seed": record["seed"], "rows_per_second": SPEED}
-        expect = comparisons.curve(points, at, chunk, chunk, n) | {"seed": record["seed"]}
-        if model not in makers:  # the losses of other packages: sums that end at the total
-            rule |= {"loss": points["loss"][-1], "changes": points["changes"][-1], "churn": Between(0, 1e9)}
-            expect |= {"loss": [Between(0, record["loss"])] * len(points["at"])}
-            expect |= {"changes": [Between(0, record["changes"])] * len(points["at"])}
-        out += [f"{model}: {each}" for each in complaints(record, rule, ignored="model")]
-        out += [f"{model}: {each}" for each in complaints(points, expect, ignored="model")]
-        means.setdefault(model, []).append((record["loss"] / record["optimum"], record["changes"], record["churn"]))
+    n, chunk, models = len(X), max(1, len(X) // 10), {OURS: case.make(random_state=0)}
+    loss = evaluate.losses.LogarithmicLoss() if kind == "classes" else NAMES.get(kind, kind)
+    measured = evaluate.prequential(models, X, y, loss=loss, seeds=2, chunk=chunk, warmup=chunk).rows
+    ours = [record for record in result["rows"] if record["model"] == OURS]
+    names, out = ("seed", "loss", "optimum", "changes", "churn"), []
+    for record, expected in zip(ours, measured, strict=True):
+        out += complaints({each: record[each] for each in names}, {each: dict(expected)[each] for each in names})
+    means = {
+        model: np.mean([
+            (each["loss"] / each["optimum"], each["changes"], each["churn"])
+            for each in result["rows"] if each["model"] == model
+        ], axis=0)
+        for model in {each["model"] for each in result["rows"]}
+    }  # fmt: skip
     table = {cells[0]: cells[1:] for cells in lines(text) if cells[0] in means}
     assert table.keys() == means.keys()
     heads = next(cells[1:] for cells in lines(text) if cells[0] == "model")
     for model, cells in table.items():
-        ratio, changes, churn = np.mean(means[model], axis=0)
+        ratio, changes, churn = means[model]
         known = {"loss / optimum": ratio, "changes": changes, "churn": churn, "rows/s": Between(n / elapsed, 1e8)}
         for head, cell in zip(heads, cells, strict=True):
-            out += [f"{model}, {head}: {each}" for each in words(cell, {"#": [known[head]]})]
+            out += [f"{model}, {head}: {each}" for each in differ(cell, known[head])]
     about = next(line for line in text.splitlines() if "random order" in line).replace("table.csv", "")
-    out += words(about, {"# rows": [n], "# seeds": [2], "chunks of #": [chunk]})
-    assert not out
+    assert not out + differ(about, n, 2, chunk)

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from printed import expected, recompute, sentences
-from printed.net import Between, complaints
+from printed import expected, recompute
+from printed.net import Between, Known, complaints, flat
 from printed.replays import CASES, replay
 
 
@@ -51,9 +51,8 @@ def offered(model):
 
 
 def recomputed(found, printed):
-    """Return what ``offered`` should be, and the phrases of its sentences by their place."""
+    """Return what ``offered`` should be, and the numbers that its sentences may show."""
     model, n = found.model, len(found.w)
-    columns = [f"column {j}" for j in range(found.X.shape[1])]
     changes, beside = expected.changes(found, printed["changes_"])
     regret = expected.regret(found, printed["regret_"]["optimum"])
     regret = {name: value for name, value in regret.items() if name != "excess" or name in printed["regret_"]}
@@ -65,13 +64,13 @@ def recomputed(found, printed):
         "coreset_": expected.coreset(found, model.coreset_),
     } | expected.attributes(found)  # fmt: skip
     e_value = 10.0 ** printed["order_"]["evidence"]  # printed as a power of ten
-    phrases = {
-        "headline": sentences.headline(found, regret),
-        "order_.e_value": {"#": [Between(e_value / 10, e_value * 10)]},
-    }
-    for i, (event, more) in enumerate(zip(changes, beside, strict=True)):
-        phrases[rf"changes_\[{i}\]|change_reasons_\[{i}\]"] = sentences.change(event | more, columns)
-    return out, phrases
+    ranges = [Between(e_value / 10, e_value * 10)]
+    shares = expected.below_seeds(found) if found.case.kind == "clusters" else []
+    names = {"metrics": "metrics_", "baseline_metrics": "baseline_metrics_", "changes": "changes_"}
+    document = {name: printed[of] for name, of in names.items()} | printed["regret_"]
+    return out, Known(
+        printed, expected.derived(document, n), beside, [*range(found.X.shape[1])], ranges=ranges, shares=shares
+    )
 
 
 OPAQUE = r"changes_\[\d+\]\.coefficient_classes.*|classes_.*|n_iter_"  # codes and numbers of iterations
@@ -83,20 +82,23 @@ KNOWN = {
         [(name, 5, True) for name in ("clusters", "ridge", "tree", "logistic", "class tree")],
         "the interval of the optimum takes given weights for those of a sample, although all rows are kept",
     ),
-    "angle as loss": (
-        "change_reasons_.*: 'losses changed by",
-        [("subspace", 1, False), ("subspace", 5, True)],
-        "a reason has the angle of a subspace in radians as a change of losses",
-    ),
 }
+
+
+def said(printed, rules, known):
+    """Return the complaints about numbers, and about those in sentences."""
+    strings = {path: text for path, text in flat(printed).items() if isinstance(text, str)}
+    out = complaints(printed, rules, OPAQUE)
+    sentences = {path: text for path, text in strings.items() if not re.match(f"{OPAQUE}|secondary_name", path)}
+    return out + [f"{path}: {each}" for path, text in sentences.items() for each in known.strangers(text)]
 
 
 def wrong(name, seed, weighted):
     """Return the complaints about all numbers of one case."""
     found = replayed(name, seed, weighted)
     printed = offered(found.model)
-    out = complaints(printed, *recomputed(found, printed), ignored=OPAQUE)
-    better = sentences.better_than_guessing(found)
+    out = said(printed, *recomputed(found, printed))
+    better = expected.better_than_guessing(found)
     if better is not None and better != printed["headline"]["verdict"].startswith("better than guessing"):
         out.append(f"verdict: {printed['headline']['verdict']}, but better by two standard errors: {better}")
     return out
@@ -134,10 +136,10 @@ def test_numbers_that_are_known_to_be_wrong(pattern, cell):
 def test_a_number_without_a_rule_is_found():
     found = replayed("regression", 0, True)
     printed = offered(found.model)
-    rules, phrases = recomputed(found, printed)
+    rules, known = recomputed(found, printed)
     printed["metrics_"]["MAPE"] = 0.25
-    printed["headline"]["verdict"] += ", and 3 times better"
-    assert [each.partition(" ")[0] for each in complaints(printed, rules, phrases, OPAQUE)] == [
+    printed["headline"]["verdict"] += ", and 3.75 times better"
+    assert [each.partition(" ")[0] for each in said(printed, rules, known)] == [
         "metrics_.MAPE",
         "headline.verdict:",
     ]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from printed.commands import run
-from printed.net import words
+from printed.net import differ
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_numbers_of_the_figure_agree_with_those_in_the_table(tmp_path, capsys, m
         where = {"problem": problem, "data": data, "epsilon": float(epsilon), "algorithm": name}
         curve = points[(points[[*where]] == [*where.values()]).all(axis=1)]
         last, optimum = curve.iloc[-1], (curve["regret"] / (curve["ratio"] - 1)).to_numpy()
-        out += words(cells[heads.index(name)], {"# (#)": [last["ratio"], last["regret"]]})
+        out += differ(cells[heads.index(name)], last["ratio"], last["regret"])
         assert last["rows"] == 150
         assert last["ratio"] >= 1 - 1e-9
         assert (curve[["ratio_std", "regret_std", "changes_std"]] == 0).all(axis=None)

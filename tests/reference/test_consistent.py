@@ -80,8 +80,3 @@ def test_losses_are_those_of_the_models_and_steps_may_be_left_out():
     A, b = stream(60)
     for t, model, loss in zip([1, 30, 31, 60], models, losses, strict=True):
         assert loss == pytest.approx((A[t - 1] @ model - b[t - 1]) ** 2)
-
-
-def test_without_it_draws_are_as_before():
-    first, second = (run("regression", 40, False, seed=5).losses for _ in range(2))
-    assert np.array_equal(first, second)

@@ -295,7 +295,7 @@ def test_merging_with_a_fixed_epsilon_is_refused():
         (lambda: OnlineLowRank(1, epsilon="auto"), 'needs solve="coreset"'),
         (lambda: OnlineClustering(2, epsilon="auto", stages=2), "stages=1"),
         (lambda: OnlineClustering(2, epsilon="auto", coreset_size="theory"), "leave out coreset_size"),
-        (lambda: OnlineClassifier(epsilon="auto"), "epsilon must be between 0 and 1, got 'auto'"),
+        (lambda: OnlineClassifier(epsilon="auto"), "epsilon must be between 0 and 1"),
     ],
 )
 def test_what_contradicts_it_is_refused(make, words):

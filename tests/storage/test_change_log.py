@@ -8,7 +8,8 @@ import sqlite3
 import numpy as np
 import pytest
 
-from batch2online import Durable, OnlineRegression, load, results, state
+from batch2online import Durable, OnlineRegression, load, results
+from batch2online.engine import engine
 from batch2online.refresh import EveryStep
 from batch2online.results import KEPT
 from batch2online.storage.errors import StoreCorrupted
@@ -26,7 +27,7 @@ def model(**settings):
 @pytest.fixture
 def few(monkeypatch):
     """Ten changes are held."""
-    monkeypatch.setattr(state, "KEPT", FEW)
+    monkeypatch.setattr(engine, "KEPT", FEW)
 
 
 @pytest.fixture
@@ -102,14 +103,12 @@ def test_a_log_that_is_not_asked_for_is_not_there(path):
         durable.partial_fit(X[:50], Y[:50])
         with pytest.raises(ValueError, match="open it with log_changes=True"):
             durable.changes()
-        assert durable._database.select("SELECT count(*) FROM change") == [(0,)]
+        assert durable._session.database.select("SELECT count(*) FROM change") == [(0,)]
     with Durable(path, model(), log_changes=True) as durable:  # it begins with what the model holds
         assert list(durable.changes()) == durable.model.changes_
 
 
-@pytest.mark.parametrize(
-    "statement", ["DELETE FROM change WHERE number = 3", "UPDATE change SET content = content || ' '"]
-)
+@pytest.mark.parametrize("statement", ["DELETE FROM change WHERE number = 3", "UPDATE change SET text = text || ' '"])
 def test_a_damaged_log_is_an_error(statement, path):
     with Durable(path, model(), log_changes=True) as durable:
         durable.partial_fit(X[:50], Y[:50])
@@ -117,5 +116,5 @@ def test_a_damaged_log_is_an_error(statement, path):
     connection.execute(statement)
     connection.commit()
     connection.close()
-    with Durable.open(path) as durable, pytest.raises(StoreCorrupted, match=r"change \d is missing or does not match"):
+    with Durable.open(path) as durable, pytest.raises(StoreCorrupted, match=r"row \d of its table change"):
         list(durable.changes())

@@ -77,7 +77,7 @@ def test_a_batch_is_one_transaction(path):
     assert found == serialise(regression().partial_fit(X[:40], Y[:40])._state())
     with Durable.open(path) as durable:
         assert serialise(durable.model._state()) == found
-        assert len(durable._keys) == 30
+        assert len(durable._store.late.keys) == 30
 
 
 def test_a_failed_call_of_a_batch_is_undone_by_itself(path):
@@ -114,7 +114,7 @@ def test_a_batch_that_raises_leaves_nothing(path):
         with pytest.raises(KeyboardInterrupt):
             durable.batch(calls)
         assert serialise(durable.model._state()) == before
-        assert (durable.n_waiting, len(durable._keys)) == (0, 0)
+        assert (durable.n_waiting, len(durable._store.late.keys)) == (0, 0)
         durable.predict(X[:3], keys=["a", "b", "c"])
         durable.partial_fit(X[50:60], Y[50:60], keys=range(10), key="call")
         assert (durable.n_seen_, durable.n_waiting) == (60, 3)
@@ -126,7 +126,7 @@ def test_a_batch_that_the_disk_has_undone_cannot_go_on(path):
 
         def calls():
             durable.partial_fit(X[50:60], Y[50:60])
-            durable._database._connection.execute("ROLLBACK")  # as SQLite does if the disk is full
+            durable._session.database.connection.execute("ROLLBACK")  # as SQLite does if the disk is full
             durable.partial_fit(X[60:70], Y[60:70])
 
         with pytest.raises(Exception, match="were undone, since one of them has failed"):
@@ -158,11 +158,11 @@ def test_features_of_a_table_stay_once_rows_wait_for_their_targets(tmp_path):
     answer = durable.predict(table[40:50], keys=range(10))
     durable.label(range(5), np.arange(40.0, 45.0))
     durable.partial_fit(table[50:], np.arange(50.0, 60.0))
-    state = serialise(durable.model._stream)
+    state = serialise(durable.model.stream.stored())
     durable._session.abandon()
     with Durable.open(tmp_path / "model") as again:
         assert again.n_seen_ == 55
         assert again.n_waiting == 5
         assert len(answer) == 10
-        assert serialise(again.model._stream) == state
+        assert serialise(again.model.stream.stored()) == state
         assert again.label(range(5, 10), np.arange(45.0, 50.0)).n_seen_ == 60

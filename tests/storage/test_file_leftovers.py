@@ -51,9 +51,9 @@ def test_a_shorter_history_leaves_no_segment_behind(path):
         for part in np.array_split(np.arange(400), 10):
             durable.partial_fit(X[part], Y[part])
         durable.checkpoint()
-        ((before,),) = durable._database.select("SELECT count(*) FROM history")
+        ((before,),) = durable._session.database.select("SELECT count(*) FROM history")
         durable.forget(range(10, 400))
-        ((after,),) = durable._database.select("SELECT count(*) FROM history")
+        ((after,),) = durable._session.database.select("SELECT count(*) FROM history")
         assert after < before
         assert after == durable.model._stream.view().history.n_segments
 

@@ -147,7 +147,7 @@ def test_all_of_it_survives(name, closes, path):
         assert serialise(durable.model._state()) == expected
         assert durable.regret_ == regret
         assert durable.n_waiting == 0
-        assert not durable._questions.answers()
+        assert not durable._session.database.numbers("answer")
 
 
 def test_a_state_with_buffered_answers_survives(path):
@@ -156,14 +156,14 @@ def test_a_state_with_buffered_answers_survives(path):
         durable.partial_fit(X[:300], y[:300])
         durable.predict(X[300:303], keys=[0, 1, 2])
         durable.label([2, 0], y[[302, 300]])
-        assert len(durable.model._stream.answered) == 2
+        assert len(durable.model.stream.state.answered) == 2
         regret, other = durable.regret_, 100 * X[303:304]
     with Durable.open(path) as durable:
         assert durable.regret_ == regret
         durable.predict(other, keys=["far"])
         durable.partial_fit(X[400:800], y[400:800])  # the model changes
         durable.label(["far"], [0.0]).partial_fit(X[800:], y[800:])
-        assert durable.model._stream.flushed().answered is None
+        assert durable.model.stream.flushed().state.answered is None
 
 
 def test_unknown_and_repeated_keys_change_nothing(path):
@@ -243,10 +243,10 @@ def test_models_that_have_answered_go_with_their_last_row(path):
         for part in range(4):
             durable.predict(X[part : part + 2], keys=[(part, "ab")[1] + str(2 * part + i) for i in range(2)])
             durable.partial_fit(X[100 + 100 * part : 200 + 100 * part], y[100 + 100 * part : 200 + 100 * part])
-        n = len(durable._questions.answers())
+        n = len(durable._session.database.numbers("answer"))
         assert n > 1
         durable.label(["ab0", "ab1"], [1.0, 2.0])
-        assert len(durable._questions.answers()) < n
+        assert len(durable._session.database.numbers("answer")) < n
 
 
 def test_tables_with_strings(path):
@@ -324,7 +324,7 @@ def test_flipped_bits_are_noticed_or_harmless(path):
         path.write_bytes(flipped)
         try:
             with Durable.open(path) as durable:
-                assert len(durable._keys.find([f"row {i}" for i in range(60)])) == 60
+                assert len(durable._store.late.keys.find([f"row {i}" for i in range(60)])) == 60
                 durable.label(range(60, 90), y[60:90])
                 found = durable.regret_
             assert found == expected

@@ -1,5 +1,6 @@
 """The campaigns of ``torture`` in short form, each also against a defect that it must catch."""
 
+import io
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -7,12 +8,15 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from batch2online import durable
+from batch2online import Durable, OnlineRegression, coresets
 from batch2online.app.cli.run.state import FileModel, Position
-from batch2online.storage import database, disk_history, journal, model_file, session
-from batch2online.storage.errors import StoreCorrupted, StoreError
-from batch2online.storage.questions import points_of
-from batch2online.storage.session import Owner
+from batch2online.durable import store
+from batch2online.durable.late_targets import LateTargets
+from batch2online.storage import database, disk_history, journal, model_file, session, tree
+from batch2online.storage.database import Database
+from batch2online.storage.errors import StoreError
+from batch2online.storage.keys import Keys
+from batch2online.storage.owner import Owner
 from torture import bad_input, conditions, damage, fuzz, kills, stops, threads
 from torture.forgetting import forgetting
 from torture.late import late_targets
@@ -21,33 +25,26 @@ from torture.machine import state_machine
 FEW = ("clustering, disk", "wrapped LogisticRegression")
 
 
-@pytest.mark.slow
-def test_killed_models_lose_nothing(full):
-    n = 14 if full else 3
-    assert sum(kills.durables(n).values()) >= n
+def counted(campaign, short, long, *marks, **settings):
+    """A campaign of so many faults, all of which end as promised; many with ``--full``."""
+    return pytest.param(campaign, short, long, settings, id=campaign.__name__, marks=marks)
 
 
-@pytest.mark.slow
-def test_killed_models_with_late_targets_learn_each_row_once(full):
-    n = 10 if full else 3
-    assert sum(late_targets(n).values()) >= n
-
-
-def test_killed_saves_leave_a_whole_file(full):
-    n = 8 if full else 2
-    assert sum(kills.saves(n).values()) == n
-
-
-@pytest.mark.full
-def test_killed_runs_go_on(full):
-    n = 6 if full else 2
-    assert sum(kills.command_line(n).values()) >= n
-
-
-@pytest.mark.full
-def test_interrupted_runs_end_with_their_exit_code(full):
-    n = len(stops.WAYS) if full else 1
-    assert sum(stops.interrupts(n, loops=0).values()) == n
+@pytest.mark.parametrize(
+    ("campaign", "short", "long", "settings"),
+    [
+        counted(kills.durables, 3, 14, pytest.mark.slow),
+        counted(late_targets, 3, 10, pytest.mark.slow),
+        counted(kills.saves, 2, 8),
+        counted(kills.command_line, 2, 6, pytest.mark.full),
+        counted(stops.interrupts, 1, len(stops.WAYS), pytest.mark.full, loops=0),
+        counted(state_machine, 2, 8, steps=12),
+        counted(fuzz.loaders, 15, 150),
+    ],
+)
+def test_faults_end_as_promised(campaign, short, long, settings, full):
+    n = long if full else short
+    assert sum(campaign(n, **settings).values()) >= n
 
 
 @pytest.mark.full
@@ -73,13 +70,8 @@ def test_cut_files_are_refused():
 
 
 @pytest.mark.full
-def test_conditions_of_the_system_end_in_a_clear_error(full):
-    names = FEW if full else FEW[:1]
-    assert sum(conditions.every_condition(names).values()) == len(names) * len(conditions.CONDITIONS)
-
-
-@pytest.mark.full
-def test_a_full_disk_leaves_everything_as_it_was():
+def test_conditions_of_the_system_end_in_a_clear_error():
+    assert sum(conditions.every_condition(FEW).values()) == len(FEW) * len(conditions.CONDITIONS)
     assert conditions.full_disk(42)["limit: error, as it was, done later"] > 5
 
 
@@ -88,19 +80,10 @@ def test_forgotten_rows_are_nowhere(full):
     assert "pickle: none of 150 rows" in forgetting(FEW if full else FEW[1:])
 
 
-def test_any_sequence_of_steps_ends_in_the_same_model(full):
-    assert state_machine(8 if full else 2, steps=12)
-
-
 @pytest.mark.slow
 def test_predictions_during_learning_belong_to_one_version(full):
     names = tuple(threads.READERS)[:: 1 if full else 6]
     assert set(threads.predictions(40 * len(names), names=names).values()) == {40}
-
-
-@pytest.mark.full
-def test_fuzzed_files_are_refused_or_read():
-    assert sum(fuzz.loaders(150).values()) == 150
 
 
 @pytest.mark.full
@@ -124,178 +107,111 @@ durable.partial_fit(np.eye(3), np.ones(3))
 os._exit(0)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
-    with durable.Durable.open(tmp_path / "model.b2o") as found:
+    with Durable.open(tmp_path / "model.b2o") as found:
         assert found.model.n_seen_ == 6
 
 
 # -- planted defects ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.full
-def test_rows_that_are_not_kept_are_caught(monkeypatch):
-    monkeypatch.setattr(journal, "append", lambda *_: None)
-    with pytest.raises(AssertionError, match=r"acknowledged: \d+, found|Cannot forget ids"):
-        kills.durables(60)
+@contextmanager
+def written_in_place(path):
+    path.unlink(missing_ok=True)
+    path.touch()
+    yield path
+
+
+def position_after_its_rows(self, chunk, position, learn=FileModel.learn):
+    before = vars(self).get("before", Position())
+    self.before = position
+    learn(self, chunk, before)
+
+
+def torn_prediction(self, X):
+    first = self._stream.model.coefficients
+    np.linalg.svd(np.ones((60, 60)))
+    return X @ first.T + self._stream.model.intercepts
+
+
+def careless_add(self, rows, targets=None, weights=None, add=coresets.Uniform.add):
+    self.epsilon += 1e-9
+    return add(self, rows, targets, weights)
+
+
+def trusting_array_of(member):
+    return np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
+
+
+def nothing(*_, **__):
+    return None
+
+
+ABORTS = "import os, signal; signal.signal(2, lambda *_: os.abort()); print('{\"row\":1,', flush=True); signal.pause()"
+DEFECTS = {
+    "rows that are not kept": (journal, "append", nothing, lambda: kills.durables(60), None),
+    "targets whose rows still wait": (LateTargets, "drop", nothing, lambda: late_targets(60), None),
+    "changes past the file": (
+        *(OnlineRegression, "_check_may_change", nothing, lambda: kills.durables(60)),
+        r"past the file was carried out|acknowledged: \d+, found|assert self",
+    ),
+    "a note that is not written": (
+        *(Owner, "acknowledge", nothing, lambda: kills.durables(60)),
+        "copied while it was open",
+    ),
+    "a file written in place": (
+        *(model_file, "replaced", written_in_place, lambda: kills.saves(60)),
+        "damaged|saved, found|no file of|has lost|truncated|cannot open",
+    ),
+    "a position later than its rows": (
+        FileModel,
+        "learn",
+        position_after_its_rows,
+        lambda: kills.command_line(20),
+        None,
+    ),
+    "a log that is not synced": (
+        *(session, "SYNCHRONOUS", session.SYNCHRONOUS | {"every": "NORMAL"}),
+        *(lambda: damage.power_loss(72, names=FEW), "acknowledged call is lost"),
+    ),
+    "an interrupt that aborts": (
+        *(stops, "COMMAND", (sys.executable, "-c", ABORTS), lambda: stops.interrupts(1, loops=0)),
+        "exit code -6",
+    ),
+    "a shorter log": (session.Session, "_lost_calls", lambda *_: 0, lambda: damage.lost_files(FEW), None),
+    "a checksum that is always right": (
+        *(database, "checksum", lambda *_: 0, lambda: damage.bit_flips(900, names=FEW)),
+        r"another model|gives|twice",
+    ),
+    "an end that is not looked at": (Database, "_check_size", nothing, lambda: damage.truncations(FEW), "cut to"),
+    "a fork that writes": (Database, "check_process", nothing, lambda: conditions.every_condition(FEW[:1]), None),
+    "a model ahead of its file": (
+        *(store, "view_of", lambda model: vars(model).pop("_owner", None) and model),
+        *(lambda: conditions.full_disk(28), None),
+    ),
+    "pages that keep forgotten rows": (
+        *(database, "_PRAGMAS", database._PRAGMAS | {"live": ("journal_mode=WAL", "secure_delete=OFF")}),
+        *(lambda: forgetting(FEW[:1]), "forgotten rows are in"),
+    ),
+    "a history that keeps forgotten rows": (
+        *(disk_history.DiskHistory, "tidy", nothing),
+        *(lambda: forgetting(FEW[:1]), "forgotten rows are in"),
+    ),
+    "a call carried out twice": (Keys, "find", lambda *_: {}, lambda: state_machine(8, steps=12), None),
+    "a model changed in two steps": (
+        *(OnlineRegression, "predict", torn_prediction, lambda: threads.check("regression predict", 4000, 4)),
+        "no version",
+    ),
+    "a trace of refused rows": (coresets.Uniform, "add", careless_add, lambda: bad_input.campaign(200), "trace"),
+    "an allocation that trusts the file": (tree, "array_of", trusting_array_of, lambda: fuzz.loaders(400), None),
+}
 
 
 @pytest.mark.full
-def test_targets_that_are_learned_outside_of_their_transaction_are_caught(monkeypatch):
-    def in_memory_alone(self, keys, y, key):
-        questions = self._questions.get([-1 - place for place in self._waiting_places(keys)])
-        self._model._stream = self._model._applied(self._model._prepare_late(points_of(questions, 3), [], y))
-
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_is_caught(defect, monkeypatch):
+    where, name, planted, campaign, said = DEFECTS[defect]
     late_targets(1)  # what is expected is known from here on
-    monkeypatch.setattr(durable.Durable, "_label", in_memory_alone)
-    with pytest.raises((AssertionError, StoreError), match=r"acknowledged: \d+, found|was changed past|Cannot forget"):
-        late_targets(60)
-
-
-@pytest.mark.full
-def test_changes_past_the_file_are_caught(monkeypatch):
-    monkeypatch.setattr(durable.Durable, "_check_acting", lambda _: None)
-    with pytest.raises(AssertionError, match=r"past the file was carried out|acknowledged: \d+, found|assert self"):
-        kills.durables(60)
-
-
-@pytest.mark.full
-def test_a_note_that_is_not_written_is_caught(monkeypatch):
-    monkeypatch.setattr(Owner, "acknowledge", lambda *_: None)
-    with pytest.raises(AssertionError, match="copied while it was open"):
-        kills.durables(60)
-
-
-@pytest.mark.full
-def test_a_file_written_in_place_is_caught(monkeypatch):
-    @contextmanager
-    def in_place(path):
-        path.unlink(missing_ok=True)
-        path.touch()
-        yield path
-
-    monkeypatch.setattr(model_file, "replaced", in_place)
-    said = "damaged|saved, found|no file of|has lost|truncated|cannot open"
-    with pytest.raises((AssertionError, ValueError), match=said):
-        kills.saves(60)
-
-
-@pytest.mark.full
-def test_a_position_that_comes_later_than_its_rows_is_caught(monkeypatch):
-    learn = FileModel.learn
-
-    def late(self, chunk, position):
-        before = vars(self).get("before", Position())
-        self.before = position
-        learn(self, chunk, before)
-
-    monkeypatch.setattr(FileModel, "learn", late)
-    with pytest.raises(AssertionError):
-        kills.command_line(20)
-
-
-@pytest.mark.full
-def test_a_log_that_is_not_synced_is_caught(monkeypatch):
-    monkeypatch.setitem(session.SYNCHRONOUS, "every", "NORMAL")
-    with pytest.raises(AssertionError, match="acknowledged call is lost"):
-        damage.power_loss(72, names=FEW)
-
-
-@pytest.mark.full
-def test_an_interrupt_that_ends_in_an_abort_is_caught(monkeypatch):
-    aborts = (
-        "import os, signal; signal.signal(2, lambda *_: os.abort()); print('{\"row\":1,', flush=True); signal.pause()"
-    )
-    monkeypatch.setattr(stops, "COMMAND", (sys.executable, "-c", aborts))
-    with pytest.raises(AssertionError, match="exit code -6"):
-        stops.interrupts(1, loops=0)
-
-
-@pytest.mark.full
-def test_a_shorter_log_that_is_not_noticed_is_caught(monkeypatch):
-    monkeypatch.setattr(session.Session, "_lost_calls", lambda *_: 0)
-    with pytest.raises(AssertionError):
-        damage.lost_files(FEW)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("where", "name"), [(database, "checksum"), (model_file, "_digest")])
-def test_a_checksum_that_is_always_right_is_caught(monkeypatch, where, name):
-    monkeypatch.setattr(where, name, lambda *_: b"" if name == "_digest" else 0)
-    with pytest.raises(AssertionError, match=r"another model|gives|twice"):
-        damage.bit_flips(900, names=FEW)
-
-
-@pytest.mark.full
-def test_a_file_whose_end_is_not_looked_at_is_caught(monkeypatch):
-    monkeypatch.setattr(database.Database, "_check_size", lambda self: None)
-    with pytest.raises(AssertionError, match="cut to"):
-        damage.truncations(FEW)
-
-
-@pytest.mark.full
-def test_a_fork_that_writes_is_caught(monkeypatch):
-    monkeypatch.setattr(database.Database, "check_process", lambda self: None)
-    with pytest.raises(AssertionError):
-        conditions.every_condition(FEW[:1])
-
-
-@pytest.mark.full
-def test_a_model_that_is_ahead_of_its_file_is_caught(monkeypatch):
-    monkeypatch.setattr(durable.Durable, "_undo", lambda *_: None)
-    with pytest.raises(AssertionError):
-        conditions.full_disk(28)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("use", ["live", "scratch"])
-def test_pages_that_keep_forgotten_rows_are_caught(monkeypatch, use):
-    if use == "live":
-        monkeypatch.setitem(database._PRAGMAS, "live", ("journal_mode=WAL", "secure_delete=OFF"))
-    else:
-        monkeypatch.setattr(disk_history.DiskHistory, "tidy", lambda self: None)
-    with pytest.raises(AssertionError, match="forgotten rows are in"):
-        forgetting(FEW[:1])
-
-
-@pytest.mark.full
-def test_a_call_that_is_carried_out_twice_is_caught(monkeypatch):
-    monkeypatch.setattr(durable.journal, "has_key", lambda *_: False)
-    with pytest.raises((AssertionError, StoreCorrupted)):
-        state_machine(8, steps=12)
-
-
-@pytest.mark.full
-def test_a_model_changed_in_two_steps_is_caught(monkeypatch):
-    def torn(self, X):
-        first = self._stream.model.coefficients
-        np.linalg.svd(np.ones((60, 60)))
-        return X @ first.T + self._stream.model.intercepts
-
-    monkeypatch.setattr("batch2online.OnlineRegression.predict", torn)
-    with pytest.raises(AssertionError, match="no version"):
-        threads.check("regression predict", 4000, 4)
-
-
-@pytest.mark.full
-def test_a_trace_of_refused_rows_is_caught(monkeypatch):
-    real = bad_input.coresets.Uniform.add
-
-    def careless(self, rows, targets=None, weights=None):
-        self.weight += 1.0
-        return real(self, rows, targets, weights)
-
-    monkeypatch.setattr(bad_input.coresets.Uniform, "add", careless)
-    with pytest.raises(AssertionError, match="trace"):
-        bad_input.campaign(200)
-
-
-@pytest.mark.full
-def test_an_allocation_that_trusts_the_file_is_caught(monkeypatch):
-    def trusting(member):
-        import io
-
-        return np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
-
-    monkeypatch.setattr("batch2online.storage.tree.array_of", trusting)
     monkeypatch.setattr(fuzz, "WATCHED", 1)
-    with pytest.raises(AssertionError):
-        fuzz.loaders(400)
+    monkeypatch.setattr(where, name, planted)
+    with pytest.raises((AssertionError, StoreError, ValueError, IndexError), match=said):
+        campaign()

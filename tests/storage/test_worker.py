@@ -181,3 +181,31 @@ def test_a_fork_waits_for_no_worker(durable, gate):
 def test_a_worker_logs_no_changes(tmp_path):
     with pytest.raises(StoreError, match="logs changes, which a worker does not"):
         opened(tmp_path / "model.b2o", "regression", log_changes=True)
+
+
+def test_a_row_that_no_fit_takes_keeps_no_file_from_opening(durable, gate, monkeypatch):
+    """The process dies while the worker cannot learn a row: the rows are there, and wait until they can be learned."""
+    gate.error = ArithmeticError("no fit")
+    stop = learn_until_it_fits(durable, gate)
+    gate.opening.set()
+    with pytest.raises(ArithmeticError, match="no fit"):
+        durable.flush()
+    durable._session.abandon()
+    fit = Ridge.fit
+
+    def none(self, X, y, sample_weight=None):
+        raise ArithmeticError("no fit")
+
+    monkeypatch.setattr(Ridge, "fit", none)
+    settings = {"model": BatchToOnline(Ridge(), random_state=0, refresh=Geometric(1.5, start=50)), "durability": "os"}
+    for _ in range(2):  # with the state of the file, and with one written while rows wait
+        with Durable(durable.path, **settings) as again:
+            assert again.n_seen_ < again.next_id == stop
+            with pytest.raises(ArithmeticError):
+                again.learn_one(X[stop], Y[stop])
+    monkeypatch.setattr(Ridge, "fit", fit)
+    with Durable(durable.path, **settings) as again:
+        assert again.learn_one(X[stop], Y[stop]).n_seen_ == stop + 1
+        plain = settings["model"].partial_fit(X[: stop + 1], Y[: stop + 1])
+        assert again.changes_ == plain.changes_
+        assert np.array_equal(again.predict(X), plain.predict(X))

@@ -199,11 +199,3 @@ def test_what_cannot_be_predicted_is_no_better_than_guessing():
     assert "better than guessing, " not in verdict or verdict.startswith("no better")
     noise = OnlineRegression(random_state=0).partial_fit(X, RNG.normal(size=N)).headline().verdict
     assert noise.partition(";")[0] in ("no better than predicting the mean", "worse than predicting the mean")
-
-
-def test_a_forged_baseline_is_refused():
-    with pytest.raises(ValueError, match="bins"):
-        ClassBaseline(True, np.arange(3.0), np.ones(3), np.ones(3), np.ones((3, 386))).validate()
-    with pytest.raises(ValueError, match="windows"):
-        Windows(64, np.ones((6, 40))).validate()
-    assert not ClassBaseline(is_log=False).fits(ClassBaseline(), 1)

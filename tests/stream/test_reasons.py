@@ -11,7 +11,6 @@ import batch2online
 from batch2online import BatchToOnline, OnlineClassifier, OnlineRegression
 from batch2online.reasons import effects, explained
 from batch2online.results import ChangeEvent
-from batch2online.schema import check_instance
 
 RNG = np.random.default_rng(5)
 N = 1_200
@@ -114,8 +113,3 @@ def test_one_row_and_no_effects():
     assert effects(event) == ["about 1 row (1.00%) is given another label"]
     assert explained(replace(event, churn=None)).endswith("; losses changed by 0.25 on average")
     assert "its loss is the same" in effects(replace(event, churn=None, trial=(1, 1.0, 1.0)))[0]
-
-
-def test_a_forged_change_is_refused():
-    with pytest.raises(ValueError, match="coefficient_classes"):
-        check_instance(ChangeEvent(9, "fit", 0.0, 1.0, 1.0, coefficient_classes=(1.0,)))

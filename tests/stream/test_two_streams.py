@@ -109,16 +109,16 @@ def test_nothing_is_left_of_what_is_forgotten(policy, n, name):
 @pytest.mark.parametrize("defect", ["model", "loss", "changes"])
 def test_the_comparison_notices_what_is_left(monkeypatch, defect):
     """Planted defects: a solve that starts from the present model, a loss or a log that goes on from before."""
-    from batch2online.stream import Stream
+    from batch2online.engine.stream import Stream
 
     forgotten = Stream.forget
 
     def careless(self, ids):
         new = forgotten(self, ids)
-        left = getattr(self.learner, defect)
+        left = getattr(self.state, defect)
         if defect == "model":
             left = new.problem.fit(new.snapshot(), left).model
-        return replace(new, learner=replace(new.learner, **{defect: left}))
+        return replace(new, state=replace(new.state, **{defect: left}))
 
     X, y = stream("heavy_tailed", N)
     other = X.copy()

@@ -1,6 +1,5 @@
 """Rows before the first model: scored by those before them, whatever the origin, the chunks or the file between."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,16 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import batch2online
-import state_bytes as storage
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.refresh import EveryStep, Geometric
-from batch2online.storage.tree import CheckpointError
-from batch2online.warm_up import LabelsSoFar, MeanSoFar
+from batch2online.warm_up import MeanSoFar
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4)) @ np.diag([3.0, 1.0, 1.0, 0.3])
@@ -73,7 +68,7 @@ def test_any_chunks_give_the_same_bits(name):
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("wrapped")])
 def test_losses_by_hand(name):
     model = learned(name, X, Y, [0, 30])
-    n = min(30, model._stream.current.policy.start - 1)
+    n = min(30, model.stream.engine.policy.start - 1)
     values = Y[:, None] if name.startswith("regression") else X
     away = [np.linalg.norm(values[t] - values[:t].mean(axis=0)) for t in range(1, n)]
     early = learned(name, X, Y, [0, n])
@@ -135,29 +130,6 @@ def test_labels_by_those_before_them(loss):
     by_hand = {"zero_one": [0, 1, 1, 1, 0, 1]}  # of equally many labels the earlier one is the guess
     by_hand["log"] = [0.0, *(-np.log([0.5 / 2, 1.5 / 3.5, 0.5 / 4.5, 2.5 / 6, 1.5 / 7]))]
     assert model.regret_.loss == pytest.approx(sum(by_hand[loss]), rel=1e-12)
-
-
-def with_warm_up(stream, warm_up):
-    return replace(stream, learner=replace(stream.learner, warm_up=warm_up))
-
-
-def test_a_warm_up_of_another_kind_is_refused_from_a_file():
-    for wrong in (
-        MeanSoFar(of_targets=False),
-        MeanSoFar(True, 2.0, np.zeros(3), np.zeros(3), 1.0),
-        MeanSoFar(True, 2.0, np.zeros(1), np.full(1, np.nan), 1.0),
-        LabelsSoFar(True, np.ones(1), np.ones(1)),
-    ):
-        model = OnlineRegression(refresh=LATE).partial_fit(X[:5], Y[:5])
-        state = model._state()
-        state["stream"] = with_warm_up(state["stream"], wrong)
-        with pytest.raises(CheckpointError):
-            OnlineRegression._from_state(storage.deserialise(storage.serialise(state)))
-    wrapped = BatchToOnline(DummyClassifier(), refresh=LATE).partial_fit(X[:5], np.arange(5) % 2)
-    state = wrapped._state()
-    state["stream"] = with_warm_up(state["stream"], LOSSES["zero_one"].warm_up())
-    with pytest.raises(CheckpointError):
-        BatchToOnline._from_state(storage.deserialise(storage.serialise(state)))
 
 
 @pytest.mark.parametrize("center", [False, True])

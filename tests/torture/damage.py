@@ -134,7 +134,7 @@ def truncations(names: Iterable[str] = ESTIMATORS, step: int = 4096) -> dict[str
 def _past(folder: Path, name: str, durability: str = "os") -> tuple[list[Files], bool]:
     """Return the files after none, one, two ... calls, and whether SQLite syncs its log at the end of each."""
     durable, found = lived(folder / FILE, name, 0, durability, checkpoint_rows=40), []
-    ((synchronous,),) = durable._database.select("PRAGMA synchronous")
+    ((synchronous,),) = durable._session.database.select("PRAGMA synchronous")
     for number in range(N_CALLS):
         found.append(snapshot(folder))
         keyed(name, number, durable)

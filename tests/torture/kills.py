@@ -88,9 +88,14 @@ def _trap(lines: int):
 @small_blocks
 def durables(count: int, seed: int = 0) -> dict[str, int]:
     """Models of every kind, each killed in turn until so many were killed."""
+    return deaths(Life, tuple(ESTIMATORS), count, seed)
+
+
+def deaths(kind: type[Life], names: tuple[str, ...], count: int, seed: int) -> dict[str, int]:
+    """Let models of this kind die in turn, so many times in all."""
     rng, outcomes = random.Random(seed), Counter()
     with scratch() as folder:
-        lives = {name: _Life(name, Path(folder, f"{index}.b2o"), rng) for index, name in enumerate(ESTIMATORS)}
+        lives = {name: kind(name, Path(folder, f"{index}.b2o"), rng) for index, name in enumerate(names)}
         while sum(outcomes.values()) < count:
             for name, life in lives.items():
                 outcome = life.next()
@@ -99,12 +104,17 @@ def durables(count: int, seed: int = 0) -> dict[str, int]:
     return dict(outcomes)
 
 
-class _Life:
+class Life:
     """One model through many deaths; ``done`` calls are known to be there."""
+
+    lines = LINES
 
     def __init__(self, name: str, path: Path, rng: random.Random) -> None:
         self.name, self.path, self.rng, self.done = name, path, rng, 0
-        expected(name)
+        self.states = self.expected()
+
+    def expected(self) -> tuple[str, ...]:
+        return expected(self.name)
 
     def next(self) -> str:
         """Let a worker go on; return what came of its death, nothing if it was faster than its killer."""
@@ -112,7 +122,7 @@ class _Life:
         if way < 0.5:
             said, was_killed = killed(self._go_on, self.rng.uniform(0, SECONDS), first=way < 0.3)
         else:
-            said, was_killed = killed(self._go_on, lines=self.rng.randrange(1, LINES) if way < 0.97 else None)
+            said, was_killed = killed(self._go_on, lines=self.rng.randrange(1, self.lines) if way < 0.97 else None)
         if said:
             self.done = int(said[0]) + said.count("done")
         if "end" in said:
@@ -123,14 +133,22 @@ class _Life:
             return ""
         return "killed while opening" if not said else "killed at work"
 
+    def settings(self, rng: random.Random) -> dict:
+        return {"durability": rng.choice(DURABILITY), "checkpoint_rows": rng.choice((5, 20, 60))}
+
+    def found(self, state: str) -> int:
+        """Return after which call a file is in this state: the last acknowledged one, or the one after it."""
+        place = self.states.index(state) if state in self.states else "no prefix of the calls"
+        assert place in (self.done, self.done + 1), f"acknowledged: {self.done}, found: {place}"
+        return place
+
     def _go_on(self, say) -> None:
         rng = random.Random(self.rng.random())
-        settings = {"durability": rng.choice(DURABILITY), "checkpoint_rows": rng.choice((5, 20, 60))}
+        settings = self.settings(rng) | {"worker": rng.random() < 0.5}
         durable = Durable(self.path, model(self.name), **settings)
-        found, states = digest(durable.model), expected(self.name)
-        assert found in states[self.done : self.done + 2], f"acknowledged: {self.done}, found: {_place(found, states)}"
-        say(states.index(found))
-        for call in script(self.name)[states.index(found) :]:
+        at = self.found(digest(durable.model))
+        say(at)
+        for call in script(self.name)[at:]:
             change_past(self.name, durable.model, rng)
             carry_out(self.name, call, durable)
             say("done")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import numpy as np
 from batch2online import Durable
 from batch2online.storage.errors import DuplicateKey, UnknownKey
 from torture.cases import X, digest, model, scratch, small_blocks, targets
-from torture.kills import DURABILITY, LINES, SECONDS, killed
+from torture.kills import LINES, Life, deaths
 
 NAMES = ("regression", "counts", "classification", "regression, half-life", "wrapped Ridge")
 FORGETFUL = ("regression", "counts", "classification", "wrapped Ridge")
@@ -69,11 +68,9 @@ def carry_out(name: str, call: tuple, durable: Durable) -> None:
 
 def content(durable: Durable) -> str:
     """Tell one file from another: the model, its keys, the rows that wait and what has answered."""
-    tables = {"row_keys": ("row_key",), "answers": ("question", "answer")}
     found = [digest(durable.model)]
-    for known, names in tables.items():
-        for name in names if known in durable._database.meta else ():
-            found += [repr(row) for row in durable._database.select(f"SELECT * FROM {name} ORDER BY 1")]
+    for name in ("key", "question", "answer"):
+        found += [repr(row) for row in durable._session.database.select(f"SELECT * FROM {name} ORDER BY number")]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
@@ -92,48 +89,23 @@ def expected(name: str) -> tuple[str, ...]:
 @small_blocks
 def late_targets(count: int, seed: int = 4) -> dict[str, int]:
     """Models with targets, each killed in turn until so many were killed."""
-    rng, outcomes = random.Random(seed), Counter()
-    with scratch() as folder:
-        lives = {name: _Life(name, Path(folder, f"{index}.b2o"), rng) for index, name in enumerate(NAMES)}
-        while sum(outcomes.values()) < count:
-            for name, life in lives.items():
-                outcome = life.next()
-                if outcome:
-                    outcomes[f"{name}: {outcome}"] += 1
-    return dict(outcomes)
+    return deaths(LateLife, NAMES, count, seed)
 
 
-class _Life:
-    """One model through many deaths; ``done`` calls are known to be there."""
+class LateLife(Life):
+    """A model whose rows wait for their targets."""
 
-    def __init__(self, name: str, path: Path, rng: random.Random) -> None:
-        self.name, self.path, self.rng, self.done = name, path, rng, 0
-        expected(name)
+    lines = 2 * LINES
 
-    def next(self) -> str:
-        """Let a worker go on; return what came of its death, nothing if it was faster than its killer."""
-        way = self.rng.random()
-        if way < 0.5:
-            said, was_killed = killed(self._go_on, self.rng.uniform(0, SECONDS), first=way < 0.3)
-        else:
-            said, was_killed = killed(self._go_on, lines=self.rng.randrange(1, 2 * LINES) if way < 0.97 else None)
-        if said:
-            self.done = int(said[0]) + said.count("done")
-        if "end" in said:
-            for path in self.path.parent.glob(f"{self.path.name}*"):
-                path.unlink()
-            self.done = 0
-        if not was_killed:
-            return ""
-        return "killed while opening" if not said else "killed at work"
+    def expected(self) -> tuple[str, ...]:
+        return expected(self.name)
 
     def _go_on(self, say) -> None:
         rng = random.Random(self.rng.random())
-        settings = {"durability": rng.choice(DURABILITY), "checkpoint_rows": rng.choice((5, 20, 60))}
+        settings = self.settings(rng)
         durable = Durable(self.path, model(self.name), **settings)
-        found, states = content(durable), expected(self.name)
-        assert found in states[self.done : self.done + 2], f"acknowledged: {self.done}, found: {found in states}"
-        at = states.index(found)
+        found = content(durable)
+        at = self.found(found)
         say(at)
         if at:
             send_again(self.name, script(self.name)[at - 1], durable)

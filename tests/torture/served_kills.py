@@ -172,7 +172,7 @@ def _in_order(durable: Any, clients: list[Client]) -> list[dict[str, Any]]:
     rows = {}
     for client in clients:
         for (_, sent), answer in client.acknowledged:
-            places = durable._keys.find([each["id"] for each in sent])
+            places = durable._store.late.keys.find([each["id"] for each in sent])
             ids = [places[each["id"]] for each in sent]
             assert ids == list(range(ids[0], ids[0] + len(ids))), "rows of a call are apart"
             assert answer["first_id"] in (None, ids[0]), f"acknowledged as {answer}, found at {ids[0]}"

@@ -85,4 +85,4 @@ class Server:
 def _serve(folder: Path, port: int, settings: dict[str, Any]) -> None:
     from batch2online.app.cli.commands.serve import serve
 
-    serve(folder, "127.0.0.1", port, None, **{"max_models": 10, "max_megabytes": 1, "estimators": ()} | settings)
+    serve(folder, "127.0.0.1", port, None, **{"max_models": 10, "max_megabytes": 1, "estimators": None} | settings)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import Durable, estimator
-from batch2online.sketches.builder import CoresetBuilder
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.storage.tree import encoded
 
 
@@ -82,7 +82,7 @@ class DurableSubject(Subject):
         return Durable(self.place / "model", self.make(), durability="os", checkpoint_rows=9, trusted=True)
 
     def state(self) -> bytes:
-        if not self.thing._database.is_open:  # a history on disk is in the file
+        if not self.thing._session.database.is_open:  # a history on disk is in the file
             self.thing.close()
             self.thing = self.opened()
         return state_of(self.thing.model)

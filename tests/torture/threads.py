@@ -94,7 +94,7 @@ def versions(make, read) -> set[bytes]:
     few = whole.n_seen_
     whole.partial_fit(X[few:], Y[few:])
     found = {np.asarray(read(model)).tobytes()}
-    for at in [whole._stream.current.policy.start, *(event.at for event in whole.changes_)]:
+    for at in [whole.stream.engine.policy.start, *(event.at for event in whole.changes_)]:
         if at > model.n_seen_:
             model.partial_fit(X[model.n_seen_ : at], Y[model.n_seen_ : at])
             found.add(np.asarray(read(model)).tobytes())

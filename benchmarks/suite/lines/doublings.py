@@ -13,7 +13,7 @@ import numpy as np
 
 from batch2online import OnlineLowRank, OnlineRegression, datasets
 from batch2online.baselines.peers import PeerSettings, named
-from batch2online.datasets.real import MissingPackageError
+from batch2online.datasets.tables import MissingPackageError
 from benchmarks.suite.contest import contest, feed
 from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line

@@ -49,7 +49,7 @@ def prices(problem: Any, first: int, last: int, repeats: int) -> np.ndarray:
 
 def refresh_times(problem: Any, X: np.ndarray, y: np.ndarray | None, first: int) -> list[int]:
     """Row counts of the default policy's refreshes: the last one up to ``first``, and those after it."""
-    policy = feed(problem.learner(), X[:10], None if y is None else y[:10], 10)._stream.current.policy
+    policy = feed(problem.learner(), X[:10], None if y is None else y[:10], 10).stream.engine.policy
     times = [int(policy.start)]
     while policy.next_check(times[-1]) <= len(X):
         times.append(policy.next_check(times[-1]))

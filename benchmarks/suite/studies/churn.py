@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from batch2online.datasets.real import churn_frame
+from batch2online.datasets.tables import churn_frame
 from benchmarks.suite.form import Form
 from benchmarks.suite.studies.nights import LEARN, timed
 from benchmarks.suite.study import Study

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from batch2online import load
-from batch2online.datasets.real import package
+from batch2online.datasets.tables import package
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study
 

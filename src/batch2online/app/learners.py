@@ -81,18 +81,10 @@ def estimator_of(task: str, given: Mapping[str, Any], batch: Any = None) -> Any:
 
     known = options_of(task, is_wrapped=batch is not None)
     written = {name: each.written_default for name, each in known.items() if each.written_default is not None}
-    arguments = {known[name].name: _parsed(known[name], value) for name, value in (written | dict(given)).items()}
+    arguments = {known[name].name: known[name].value(value) for name, value in (written | dict(given)).items()}
     if batch is None:
         return getattr(batch2online, _ESTIMATORS[task])(**arguments)
     from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 
     resample = hasattr(batch, "fit") and step_without_weights(batch) is not None
     return batch2online.BatchToOnline(batch, loss=_WRAPPED_LOSSES[task], resample=resample, **arguments)
-
-
-def _parsed(each: Setting, value: Any) -> Any:
-    """Return the value in Python of one that was written."""
-    try:
-        return value if each.parse is None else each.parse(value)
-    except ValueError as error:
-        raise ValueError(f"--{error}") from error

@@ -13,19 +13,18 @@ from typing import Any
 
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.decomposition import IncrementalPCA, TruncatedSVD
-from sklearn.linear_model import LinearRegression, SGDRegressor
+from sklearn.linear_model import LinearRegression, SGDClassifier, SGDRegressor
 
-from batch2online.evaluate.peers.gram import TINY, GramRegression, GramSubspace
 from batch2online.evaluate.peers.libraries import (
     LogisticOrConstant,
-    PassiveAggressive,
     RiverLogistic,
-    StochasticGradient,
     Uncentred,
+    WithClasses,
+    passive_aggressive_classifier,
     passive_aggressive_regressor,
 )
 from batch2online.evaluate.peers.other_losses import of_loss
-from batch2online.evaluate.peers.refits import STARTS, FollowTheLeader, KMeansRefits, Reservoir
+from batch2online.evaluate.peers.refits import STARTS, TINY, FollowTheLeader, Gram, KMeansRefits, Reservoir
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.least_squares.estimator import OnlineRegression
 from batch2online.methods.linear_losses.estimator import OnlineClassifier
@@ -162,12 +161,12 @@ PEERS = (
     # refits on all rows, or on a uniform sample
     Peer(
         "exact refit at every chunk",
-        {"regression": lambda given: Ridge(TINY), "lowrank": lambda given: GramSubspace(given.k, growth=1.0)},
+        {"regression": lambda given: Ridge(TINY), "lowrank": lambda given: Gram(given.k, growth=1.0)},
         _SCORED,
     ),
     Peer(
         "Gram matrix, solved at doublings",
-        {"regression": lambda given: GramRegression(), "lowrank": lambda given: GramSubspace(given.k)},
+        {"regression": lambda given: Gram(), "lowrank": lambda given: Gram(given.k)},
         _MEASURED,
     ),
     Peer(
@@ -211,10 +210,14 @@ PEERS = (
     Peer("stable gradient descent", {"regression": lambda given: StableDescent()}, _LOSS, most_columns=WIDE),
     # other libraries
     Peer("scikit-learn SGDRegressor", {"regression": lambda given: SGDRegressor()}, _EVERYWHERE),
-    Peer("scikit-learn SGDClassifier", {"classification": lambda given: StochasticGradient(given.k)}, _COMPARE),
+    Peer(
+        "scikit-learn SGDClassifier",
+        {"classification": lambda given: WithClasses(SGDClassifier(loss="log_loss"), given.k)},
+        _COMPARE,
+    ),
     Peer(
         "scikit-learn Passive-Aggressive, by margins",
-        {"classification": lambda given: PassiveAggressive(given.k)},
+        {"classification": lambda given: WithClasses(passive_aggressive_classifier(), given.k)},
         _COMPARE,
     ),
     Peer("scikit-learn Passive-Aggressive", {"regression": lambda given: passive_aggressive_regressor()}, _COMPARE),

@@ -32,7 +32,7 @@ from batch2online.checks.case import (
     untouched,
     with_value,
 )
-from batch2online.sketches.builder import CoresetBuilder
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.storage.tree import parts_of, state_of
 
 # -- any path to the same rows ends in the same state ---------------------------------------------------------

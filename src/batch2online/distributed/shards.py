@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.base import clone
 
 from batch2online.coresets import Clustering
-from batch2online.estimator import LEARNED, OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
-from batch2online.methods.clustering.sketch import ClusteringSketch
-from batch2online.state import StreamState
+from batch2online.sampling import seed_from
 
 Model = TypeVar("Model", bound=OnlineEstimator)
+Chunk = Any
+"""Rows, targets or weights of a partition: an array, a data frame or a series."""
 
 TOGETHER = 8
 """Shards that one task merges."""
@@ -30,52 +31,69 @@ class CountError(ValueError):
     """Rows that were counted and rows that came differ."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a partition stands among all: its number, its first row, its first id and how many it has."""
-
-    number: int
-    first_row: int
-    first_id: int
-    n_ids: int
+def check_model(model: object) -> None:
+    """Raise TypeError unless this is an estimator of batch2online."""
+    if not isinstance(model, OnlineEstimator):
+        raise TypeError(f"model must be an estimator of batch2online, got {type(model).__name__}.")
 
 
-# -- what workers do ---------------------------------------------------------------------------------------------------
+def first_template(model: Model) -> Model:
+    """Return the shard without rows from which workers make those of a fit; a seed is drawn once for all."""
+    unfitted: Model = clone(model)
+    return _bounded(unfitted.set_params(random_state=seed_from(model.random_state)).new_shard(int(model.first_id)))
 
 
-def shard_of(template: Any, rows: Any, targets: Any, weights: Any, place: Place, names: Any, target: Any) -> Any:
-    """Return a shard that has learned the rows of a partition."""
-    try:
-        given = (*in_columns(rows, targets, names, target), None if weights is None else np.asarray(weights))
-        return learned(template, [given], place)
-    except Exception as error:
-        where = f"Partition {place.number}, which begins with row {place.first_row:,} of all"
-        raise PartitionError(f"{where}: {error}") from error
+def further_template(model: Model) -> Model:
+    """Return the shard without rows from which workers make those of further rows."""
+    template = _bounded(model.new_shard(model.stream.next_id))
+    if isinstance(model, OnlineClustering) and model.stream.history is not None:
+        raise ValueError(
+            'Clustering of further rows on a cluster needs history="coreset"; this model stores all of its rows. '
+            "Fit a model with that setting, or fit again to all rows."
+        )
+    return template
 
 
-def learned(template: Any, batches: Iterable[tuple[Any, Any, Any]], place: Place) -> Any:
+def _bounded(template: Model) -> Model:
+    """Return a template of clusters whose shards keep their coreset alone, and any other as it is."""
+    if isinstance(template, OnlineClustering):
+        template.history = "coreset"
+    elif isinstance(template, BatchToOnline) and isinstance(coreset := template._new_coreset(), Clustering):
+        template.coreset = coreset.bounded()
+    return template
+
+
+def with_features_of(shard: Model) -> Model:
+    """Return a shard without rows that encodes columns as the rows of this one need it."""
+    settled = copy.copy(shard)
+    settled._stream = shard._with_final_columns()
+    return settled.new_shard(int(shard.first_id))
+
+
+def learned(template: Model, batches: Iterable[tuple[Chunk, Chunk, Chunk]], first_id: int, n_ids: int) -> Model:
     """Return a shard that has learned batches of rows, targets and weights, as many as were counted before."""
-    shard = template._unfitted_copy()
-    shard.first_id = place.first_id
+    shard = template.new_shard(first_id)
     for rows, targets, weights in batches:
         shard.partial_fit(rows, targets, weights)
-    found = shard._next_id() - place.first_id
-    if found != place.n_ids:
-        raise CountError(
-            f"{place.n_ids} rows were counted and {found} came: the data changed meanwhile, or class_weight is 0."
-        )
-    return _compact(shard)
+    found = shard.stream.next_id - first_id
+    if found != n_ids:
+        message = f"{n_ids} rows were counted and {found} came: the data changed meanwhile, or class_weight is 0."
+        raise CountError(message)
+    return shard
 
 
-def in_columns(rows: Any, targets: Any, names: Any, target: Any) -> tuple[Any, Any]:
+def in_columns(
+    rows: Chunk, targets: Chunk, names: Sequence[str] | None, target: str | int | None
+) -> tuple[Chunk, Chunk]:
     """Return rows with their columns in the order of ``names``, and the targets, which one of them may be."""
     if names is not None:
-        missing = [name for name in names if name not in getattr(rows, "columns", ())]
-        if missing:
-            raise ValueError(f"column {missing[0]!r} is missing: it must have the columns {list(names)}.")
-        further = [name for name in rows.columns if name not in names]
-        if further:
-            raise ValueError(f"column {further[0]!r} is not in the other partitions: these have {list(names)}.")
+        own = list(getattr(rows, "columns", ()))
+        for name in names:
+            if name not in own:
+                raise ValueError(f"column {name!r} is missing: it must have the columns {list(names)}.")
+        for name in own:
+            if name not in names:
+                raise ValueError(f"column {name!r} is not in the other partitions: these have {list(names)}.")
         rows = rows[list(names)]
     if isinstance(target, int):
         rows, targets = np.delete(rows, target, axis=1), rows[:, target]
@@ -86,69 +104,24 @@ def in_columns(rows: Any, targets: Any, names: Any, target: Any) -> tuple[Any, A
     return rows, None if targets is None else np.asarray(targets)
 
 
-def merged(*shards: Any) -> Any:
+def merged(*shards: Model) -> Model:
     """Return one shard with the rows of all. The shards stay as they are: a task may have to run again."""
     result = copy.copy(shards[0])
     for shard in shards[1:]:
         result.merge(shard)
-    return _compact(result)
+    return result
 
 
-def _compact(shard: Any) -> Any:
-    if not shard._stream.ordered:
-        shard._stream = shard._stream.compact()
-    return shard
+def root_of(*shards: Model) -> Model:
+    """Return one estimator of the rows of all shards, fitted to all of them."""
+    root = merged(*shards)
+    if len(shards) == 1 and root.stream.ordered:
+        root._stream = root.stream.refit("merged")
+    return root
 
 
-# -- what the client does ----------------------------------------------------------------------------------------------
-
-
-def check_model(model: Any) -> None:
-    if not isinstance(model, OnlineEstimator):
-        raise TypeError(f"model must be an estimator of batch2online, got {type(model).__name__}.")
-
-
-def template_of(model: Any, seed: int, is_shard: bool = True) -> Any:
-    """Return an estimator without rows, from which workers create shards with this seed."""
-    template = model._unfitted_copy()
-    template.random_state, template._origin = seed, int(model.first_id) if is_shard else None
-    if model.__sklearn_is_fitted__():
-        template._shard_columns = model._fixed().columns
-    return _bounded(template)
-
-
-def _bounded(template: Any) -> Any:
-    """Return a template of clusters whose shards keep their coreset alone, and any other as it is."""
-    if isinstance(template, OnlineClustering):
-        template.history = "coreset"
-    elif isinstance(template, BatchToOnline) and isinstance(coreset := template._new_coreset(), Clustering):
-        template.coreset = coreset.bounded()
-    return template
-
-
-def further_template(model: Any) -> Any:
-    """Return the template of shards of further rows, to merge with a model."""
-    stream = model._stream
-    template = template_of(model, stream.sketch.settings.seed, stream.sketch.pilot == "none")
-    if stream.history is not None and isinstance(stream.sketch, ClusteringSketch):
-        raise ValueError(
-            'Clustering of further rows on a cluster needs history="coreset"; this model stores all of its rows. '
-            "Fit a model with that setting, or fit again to all rows."
-        )
-    return template
-
-
-def whole_shard(model: Any, template: Any) -> Any:
-    """Return a shard with the rows of a model."""
-    shard, stream = template._unfitted_copy(), model._stream
-    shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
-    shard._stream = stream.unordered(int(model.first_id)) if stream.sketch.pilot == "none" else stream
-    return shard
-
-
-def replace_state(model: Model, root: Any) -> Model:
-    """Install everything that was learned in a model, in one step."""
-    fresh: Any = model._unfitted_copy()
-    fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    fresh._stream = root._stream.whole().map(StreamState.without_scores)
+def replace_state(model: Model, root: Model) -> Model:
+    """Replace what a model has learned by the rows of a shard, in one step."""
+    fresh = copy.copy(root)
+    fresh._stream = root.stream.whole().without_scores()
     return model._replace_state(fresh)

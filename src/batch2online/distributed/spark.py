@@ -7,10 +7,9 @@ What tasks return, a pickled shard or the text of an error, travels in Arrow col
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +21,14 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from batch2online.distributed import shards
-from batch2online.distributed.shards import TOGETHER, CountError, Model, PartitionError, Place
-from batch2online.sampling import seed_from
+from batch2online.distributed.shards import TOGETHER, Chunk, CountError, Model, PartitionError
+from batch2online.estimator import OnlineEstimator
 
 RESULT = "number long, result binary, error string"
 """Columns of what tasks return: the number of a partition or of a node of the tree, and a pickled shard or an error."""
 
 _FIRST_ROWS = 10_000
-"""Rows from which ``columns="auto"`` is inferred."""
+"""Rows from which the features of a table are inferred."""
 
 
 def fit(
@@ -58,11 +57,12 @@ def fit(
         The columns to learn from. None means all others.
     """
     shards.check_model(model)
-    rows = NumberedRows.of(df, Roles.of(df, target, columns, sample_weight), int(model.first_id))
-    template = shards.template_of(model, seed_from(model.random_state))
+    roles = Roles.of(df, target, columns, sample_weight)
+    template = shards.first_template(model)
+    places = _places(df, roles, int(model.first_id))
     if getattr(template, "columns", None) is not None:
-        template._shard_columns = rows.inferred_columns(template)
-    return shards.replace_state(model, _root(template, rows))
+        template = _with_first_rows(template, df, roles)
+    return shards.replace_state(model, _root(template, df, roles, places))
 
 
 def partial_fit(
@@ -78,11 +78,11 @@ def partial_fit(
     if not model.__sklearn_is_fitted__():
         return fit(model, df, target, columns=columns, sample_weight=sample_weight)
     template = shards.further_template(model)
-    rows = NumberedRows.of(df, Roles.of(df, target, columns, sample_weight), model._next_id())
-    return shards.replace_state(model, shards.whole_shard(model, template).merge(_root(template, rows)))
+    roles = Roles.of(df, target, columns, sample_weight)
+    return model.merge(_root(template, df, roles, _places(df, roles, int(template.first_id))))
 
 
-def predict(model: Any, df: DataFrame, *, method: str | None = None, column: str = "prediction") -> DataFrame:
+def predict(model: object, df: DataFrame, *, method: str | None = None, column: str = "prediction") -> DataFrame:
     """Return the frame with a column of predictions, computed when it is read.
 
     Parameters
@@ -113,10 +113,11 @@ def predict(model: Any, df: DataFrame, *, method: str | None = None, column: str
                 yield from table.append_column(column, predicted(table.select(inputs))).to_batches()
 
     kind = predicted(df.select(inputs).limit(1).toArrow()).type if df.take(1) else pa.float64()
-    return df.mapInArrow(appended, _with_fields(df, (column, from_arrow_type(kind))))
+    schema = StructType([*df.schema.fields, StructField(column, from_arrow_type(kind))])
+    return df.mapInArrow(appended, schema)
 
 
-def _inputs(model: Any, df: DataFrame) -> list[str]:
+def _inputs(model: object, df: DataFrame) -> list[str]:
     """Return the columns that a model predicts from: those that it has learned, by name if they had names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -125,11 +126,6 @@ def _inputs(model: Any, df: DataFrame) -> list[str]:
     if missing:
         raise ValueError(f"Column {missing[0]!r}, which the model has learned, is not in the frame.")
     return [str(name) for name in names]
-
-
-def _with_fields(df: DataFrame, *further: tuple[str, Any]) -> StructType:
-    """Return the schema of a frame with further fields; ``StructType.add`` would change that of the frame."""
-    return StructType([*df.schema.fields, *(StructField(name, kind) for name, kind in further)])
 
 
 # -- rows with ids -----------------------------------------------------------------------------------------------------
@@ -163,7 +159,7 @@ class Roles:
             return rows
         return rows.filter(pc.fill_null(pc.not_equal(rows[self.weight], 0), True))
 
-    def given(self, rows: pa.Table | pa.RecordBatch) -> tuple[Any, Any, Any]:
+    def given(self, rows: pa.Table | pa.RecordBatch) -> tuple[Chunk, Chunk, Chunk]:
         """Return inputs, targets and weights in the form that ``partial_fit`` takes."""
         rows = self.weighted(rows)
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
@@ -171,74 +167,29 @@ class Roles:
         return table.select(self.inputs), targets, weights
 
 
-@dataclass(frozen=True)
-class NumberedRows:
-    """A frame, and the place of each of its partitions that has rows."""
+def _places(df: DataFrame, roles: Roles, first_id: int) -> dict[int, tuple[int, int]]:
+    """Count the rows of each partition; return the first id and the number of rows of those that have any."""
 
-    frame: DataFrame
-    roles: Roles
-    places: dict[int, Place]
-
-    @classmethod
-    def of(cls, df: DataFrame, roles: Roles, first_id: int) -> NumberedRows:
-        """Count the rows of each partition, and number them from ``first_id`` on."""
-        frame = df.select(roles.all)
-        counts = sorted(map(tuple, frame.mapInArrow(_counter(roles), "number int, rows long").collect()))
-        starts = list(accumulate((n for _, n in counts), initial=first_id))
-        if starts[-1] == first_id:
-            raise PartitionError("There are no rows: the frame is empty, or all weights are zero.")
-        places = {
-            number: Place(number, start - first_id, start, n)
-            for (number, n), start in zip(counts, starts, strict=False)
-            if n
-        }
-        return cls(frame, roles, places)
-
-    def inferred_columns(self, template: Any) -> Any:
-        """Return how columns of strings and dates are encoded, as inferred from the first rows."""
-        given = self.roles.given(self.frame.limit(_FIRST_ROWS).toArrow())
-        try:
-            shard = shards.learned(template, [given], Place(0, 0, int(template.first_id), given[0].num_rows))
-        except ValueError as error:
-            raise PartitionError(f"The first rows: {error}") from error
-        return shard._with_final_columns().columns
-
-    def learned(self, template: Any) -> DataFrame:
-        """Return the shard of each partition, or its error: Spark would run a task that fails again."""
-        roles, places = self.roles, self.places
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            number = _partition()
-            given = (own for own in map(roles.given, batches) if own[0].num_rows)
-            place = places.get(number, Place(number, 0, 0, 0))
-            if place.n_ids or any(True for _ in given):
-                yield _result(number, lambda: _shard(template, given, place))
-
-        return self.frame.mapInArrow(run, RESULT)
-
-
-def _shard(template: Any, given: Iterator[tuple[Any, Any, Any]], place: Place) -> Any:
-    try:
-        return shards.learned(template, given, place)
-    except CountError as error:
-        raise _changed() from error
-    except Exception as error:
-        raise PartitionError(f"Rows with ids from {place.first_id:,} on: {error}") from error
-
-
-def _changed() -> PartitionError:
-    return PartitionError(
-        "The frame gave other rows when it was read again: persist it, or write it to a file, then fit."
-    )
-
-
-def _counter(roles: Roles) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         n = sum(len(roles.weighted(batch)) for batch in batches)
         numbers = pa.array([_partition()], pa.int32())
         yield pa.RecordBatch.from_arrays([numbers, pa.array([n], pa.int64())], ["number", "rows"])
 
-    return counted
+    found = df.select(roles.all).mapInArrow(counted, "number int, rows long").collect()
+    counts = {number: n for number, n in sorted(map(tuple, found)) if n}
+    if not counts:
+        raise PartitionError("There are no rows: the frame is empty, or all weights are zero.")
+    starts = accumulate(counts.values(), initial=first_id)
+    return dict(zip(counts, zip(starts, counts.values(), strict=False), strict=True))
+
+
+def _with_first_rows(template: Model, df: DataFrame, roles: Roles) -> Model:
+    """Return a template whose features are those that the first rows give."""
+    given, first_id = roles.given(df.select(roles.all).limit(_FIRST_ROWS).toArrow()), int(template.first_id)
+    try:
+        return shards.with_features_of(shards.learned(template, [given], first_id, given[0].num_rows))
+    except ValueError as error:
+        raise PartitionError(f"The first rows: {error}") from error
 
 
 def _partition() -> int:
@@ -250,51 +201,60 @@ def _partition() -> int:
 # -- the tree of shards ------------------------------------------------------------------------------------------------
 
 
-def _root(template: Any, rows: NumberedRows) -> Any:
+def _root(template: Model, df: DataFrame, roles: Roles, places: Mapping[int, tuple[int, int]]) -> Model:
     """Return one estimator of all rows."""
-    results, n = rows.learned(template), max(rows.places) + 1
+
+    def learned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        number = _partition()
+        given = (own for own in map(roles.given, batches) if own[0].num_rows)
+        first_id, n_ids = places.get(number, (0, -1))  # rows where none were counted are noticed
+        if number in places or any(True for _ in given):
+            yield _result(number, lambda: _shard(template, given, first_id, n_ids))
+
+    results, n = df.select(roles.all).mapInArrow(learned, RESULT), max(places) + 1
     while n > TOGETHER:
-        results, n = _merged(results), -(-n // TOGETHER)
-    root = shards.merged(*_loaded(results))
-    if root._stream.n_seen != sum(place.n_ids for place in rows.places.values()):
+        key = F.floor(F.col("number") / TOGETHER).alias("_batch2online_key")
+        results, n = results.groupBy(key).applyInArrow(_merged, RESULT), -(-n // TOGETHER)
+    root = shards.root_of(*_shards_in(results.toArrow()))
+    if root.n_seen_ != sum(n_ids for _, n_ids in places.values()):
         raise _changed()
-    if len(rows.places) == 1 and root._stream.ordered:
-        root._stream = root._stream.refit("merged")
     return root
 
 
-def _merged(results: DataFrame) -> DataFrame:
-    """Return the results in groups, merged in the order of their numbers."""
-
-    def run(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
-        rows = table.sort_by("number")
-        errors = [error for error in rows["error"].to_pylist() if error is not None]
-
-        def work() -> Any:
-            if errors:
-                raise PartitionError(errors[0])
-            return shards.merged(*map(pickle.loads, rows["result"].to_pylist()))
-
-        return pa.Table.from_batches([_result(key[0].as_py(), work)])
-
-    key = F.floor(F.col("number") / TOGETHER).alias("_batch2online_key")
-    return results.groupBy(key).applyInArrow(run, RESULT)
+def _shard(template: Model, given: Iterator[tuple[Chunk, Chunk, Chunk]], first_id: int, n_ids: int) -> Model:
+    try:
+        return shards.learned(template, given, first_id, n_ids)
+    except CountError as error:
+        raise _changed() from error
+    except Exception as error:
+        raise PartitionError(f"Rows with ids from {first_id:,} on: {error}") from error
 
 
-def _result(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
-    """Return what work gives as a row, or its error."""
+def _changed() -> PartitionError:
+    return PartitionError(
+        "The frame gave other rows when it was read again: persist it, or write it to a file, then fit."
+    )
+
+
+def _merged(key: tuple[pa.Scalar, ...], results: pa.Table) -> pa.Table:
+    """Return the shards of some results as one, or their first error."""
+    return pa.Table.from_batches([_result(key[0].as_py(), lambda: shards.merged(*_shards_in(results)))])
+
+
+def _shards_in(results: pa.Table) -> list[OnlineEstimator]:
+    """Return the shards of results, by number; raise the first error."""
+    rows = results.sort_by("number").to_pylist()
+    for row in rows:
+        if row["error"] is not None:
+            raise PartitionError(row["error"])
+    return [pickle.loads(row["result"]) for row in rows]  # our own tasks have written these
+
+
+def _result(number: int, work: Callable[[], OnlineEstimator]) -> pa.RecordBatch:
+    """Return what work gives as a row, or its error: Spark would run a task that fails again."""
     try:
         result, error = pickle.dumps(work(), protocol=5), None
     except Exception as caught:
         result, error = None, str(caught)
     columns = pa.array([number], pa.int64()), pa.array([result], pa.binary()), pa.array([error], pa.string())
     return pa.RecordBatch.from_arrays(list(columns), ["number", "result", "error"])
-
-
-def _loaded(results: DataFrame) -> list[Any]:
-    """Return the shards of all tasks, by number; raise the first error."""
-    rows = sorted(results.collect(), key=lambda row: row.number)
-    for row in rows:
-        if row.error is not None:
-            raise PartitionError(row.error)
-    return [pickle.loads(row.result) for row in rows]  # our own tasks have written these

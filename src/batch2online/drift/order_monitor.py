@@ -17,8 +17,9 @@ import numpy as np
 from batch2online import sampling
 from batch2online._types import ByteArray, FloatArray, IntArray, WordArray
 from batch2online.drift.betting import BINS, BLOCK, BettingCapital, ranked
-from batch2online.drift.reference_model import THINNINGS, ReferenceModel, WatchedBlocks, n_watched, names_of
-from batch2online.rows import Rows, check_width
+from batch2online.drift.reference_model import THINNINGS, ReferenceModel, WatchedBlocks, names_of
+from batch2online.observer import Observer, Scored
+from batch2online.rows import Rows
 from batch2online.schema import (
     Count,
     above,
@@ -28,8 +29,6 @@ from batch2online.schema import (
     finite,
     number,
     replace,
-    require,
-    require_equal,
     shape,
     storable,
 )
@@ -247,7 +246,7 @@ _CURVE = 1.05
 
 @storable
 @dataclass(frozen=True)
-class OrderMonitor:
+class OrderMonitor(Observer):
     """Monitor of the order of rows.
 
     Parameters
@@ -291,27 +290,6 @@ class OrderMonitor:
     curve: Annotated[FloatArray, shape("curve"), finite]
     pending: tuple[PendingScores, ...] = ()
 
-    def validate(self) -> None:
-        """Require counts of the rows observed, and a reference model of their width."""
-        k = len(names_of(self.width, self.n_targets))
-        require_equal("scores", (len(self.best), len(self.capital.logarithm)), (k, k))
-        require(self.alarm is None or 0 < self.alarm <= self.seen, f"alarm: found row {self.alarm} of {self.seen}")
-        frozen = max((last for _, last in FREEZES if last <= self.rows), default=None)
-        require((self.reference is None) == (frozen is None), f"reference: found {self.reference} at row {self.rows}")
-        n_ranked = 0 if frozen is None else n_watched(self.rows - frozen)
-        buffered = n_ranked % BLOCK
-        require_equal("buffered rows", len(self.uniforms), buffered)
-        counts = self.counts.sum(axis=1)
-        require((counts == n_ranked - buffered).all(), f"counts: found {counts} rows, expected {n_ranked - buffered}")
-        if (model := self.reference) is not None:
-            require_equal("scores of the reference", (len(model.middles), len(model.targets)), (k, self.n_targets))
-            d = len(model.mean) - 1 if model.columns is None else int(model.columns[-1])
-            is_as_wide = d == self.width - 1 if model.columns is None else d < self.width
-            require(is_as_wide, f"reference: found column {d}, expected columns of rows of width {self.width}")
-        kept = sum(self.rows - first for first, last in FREEZES if first <= self.rows < last)
-        require_equal("rows kept for the next reference", sum(map(len, self.kept)), kept)
-        check_width(self.kept, self.width, self.n_targets)
-
     def stored_fields(self) -> dict[str, Any]:
         """Return the fields of a file, after all bets."""
         monitor = self.with_bets()
@@ -338,9 +316,20 @@ class OrderMonitor:
             curve=np.empty(0),
         )
 
-    def after(self, rows: Rows, seed: int) -> OrderMonitor:
-        """Return the monitor after these rows, all bets made."""
-        return self.observe(rows, seed).with_bets()
+    def after(self, scored: Scored) -> OrderMonitor:
+        """Return the monitor after these rows, without bets."""
+        return self.observe(scored.problem.as_numbers(scored.rows), scored.seed)
+
+    def settled(self) -> OrderMonitor:
+        """Return the monitor with all bets made."""
+        return self.with_bets()
+
+    def emptied(self, skipped: int = 0) -> OrderMonitor:
+        return self.new(self.width, self.n_targets, skipped)
+
+    @property
+    def is_alarmed(self) -> bool:
+        return self.alarm is not None
 
     def observe(self, rows: Rows, seed: int) -> OrderMonitor:
         """Return the monitor after these rows, without bets."""

@@ -166,7 +166,7 @@ def order_test(X: Any, y: Any = None, *, random_state: Any = 0) -> OrderVerdict:
         for start in range(0, len(points), step):
             part = slice(start, min(start + step, len(points)))
             ids = np.arange(part.start, part.stop)
-            monitor = monitor.after(Rows(points[part], targets[part], ones(len(ids)), ids), seed)
+            monitor = monitor.observe(Rows(points[part], targets[part], ones(len(ids)), ids), seed).with_bets()
     return monitor.verdict()
 
 

@@ -121,6 +121,9 @@ class PredictorLoss(Loss):
     least_target: ClassVar[float] = -math.inf
     """Least target that is possible."""
 
+    has_log_link: ClassVar[bool] = False
+    """Whether predictions are exponentials of predictors."""
+
     @property
     def is_above_least(self) -> bool:
         """Whether targets must be above the least one."""
@@ -276,7 +279,7 @@ def _shares(eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 @storable
 @dataclass(frozen=True)
 class HalfSquared(PredictorLoss):
-    r"""Half the squared residual, :math:`(y - \eta)^2 / 2`. Its expansions of Taylor order 2 are exact."""
+    r"""Half the squared residual, :math:`(y - \eta)^2 / 2`. Its expansions of second order are exact."""
 
     is_location: ClassVar[bool] = True
 
@@ -412,6 +415,7 @@ class _Deviance(PredictorLoss):
     """Base of half deviances with logarithmic link: the prediction is ``exp(eta)``."""
 
     least_target: ClassVar[float] = 0.0
+    has_log_link: ClassVar[bool] = True
 
     def mean(self, eta: FloatArray) -> FloatArray:
         return np.asarray(np.exp(_clipped(eta)))
@@ -523,6 +527,9 @@ PREDICTOR_LOSSES: dict[str, PredictorLoss] = {
     "tweedie": Tweedie(),
 }
 """Losses of linear models by name."""
+
+REGRESSION_LOSSES = {name: loss for name, loss in PREDICTOR_LOSSES.items() if not loss.has_classes}
+"""Losses of numbers: those of ``OnlineRegression``."""
 
 LOSSES: dict[str, Loss] = {
     **PREDICTOR_LOSSES,

@@ -13,9 +13,9 @@ from batch2online._types import FloatArray
 from batch2online.theory.bounds import DependsOn, Guarantee, SensitivityBound, refresh_times
 
 if TYPE_CHECKING:
+    from batch2online.engine.stream import Stream
     from batch2online.estimator import OnlineEstimator
     from batch2online.refresh import Policy
-    from batch2online.stream import Stream
 
 _SO_MANY_ROWS = 2**62
 
@@ -134,13 +134,13 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     regret, gaps = model.regret_, tuple(_gaps(engine))
     guarantee = _guarantee(engine, is_covered=not gaps)
     return Certificate(
-        rows=engine.n_learned,
+        rows=engine.state.n_learned,
         loss_bound=bound,
         loss_bound_is_given=given is not None,
         factor=guarantee.factor * _distortion(engine),
         optimum=regret.optimum,
         additive=bound * guarantee.additive
-        + max(0.0, regret.optimum / max(engine.n_learned, 1) - bound) * guarantee.kept,
+        + max(0.0, regret.optimum / max(engine.state.n_learned, 1) - bound) * guarantee.kept,
         measured=regret.loss,
         models_promised=guarantee.models,
         models_measured=engine.n_changes + bool(engine.has_model),
@@ -152,7 +152,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
 def _gaps(engine: Stream) -> list[str]:
     """Return why no theorem covers the run, as far as is known."""
     data, is_exact = engine.snapshot(), engine.problem.depends_on is DependsOn.ALL_ROWS
-    policy = engine.current.policy
+    policy = engine.engine.policy
     found = {
         "a model of statistics of all rows reacts to every row, and its policy may not": policy.needs_coupling
         and (is_exact or engine.problem.stability(data) is not None),
@@ -168,7 +168,7 @@ def _gaps(engine: Stream) -> list[str]:
         and bool(data.sketch.settings.shape[1])
         and engine.problem.stability(data) is None,
         "when to solve depends on losses that were measured": policy.measures_benefit,
-        "older rows count less": engine.learner.within is not None,
+        "older rows count less": engine.engine.forgetting is not None,
         "rows have weights other than one": not data.totals.all_weigh_one,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),
     }
@@ -177,18 +177,18 @@ def _gaps(engine: Stream) -> list[str]:
 
 def _guarantee(engine: Stream, is_covered: bool) -> Guarantee:
     """Return the guarantee of the policy for the rows so far, by what is proved of its coreset and its solver."""
-    data, policy = engine.snapshot(), engine.current.policy
+    data, policy = engine.snapshot(), engine.engine.policy
     stability, settings = engine.problem.stability(data), data.sketch.settings
     known = engine.problem.sensitivity(data) if stability is None else stability
     if stability is None and data.sketch.depends_on_order:
         known = _exchanged(known)
     epsilon = settings.epsilon if stability is None or policy.compares_costs else 0.0
     if settings.is_adaptive:
-        mean = _mean_accuracy(engine.problem.accuracy(data), policy, engine.n_learned)
+        mean = _mean_accuracy(engine.problem.accuracy(data), policy, engine.state.n_learned)
         epsilon = max(mean, settings.epsilon) if policy.compares_costs else mean
     return policy.guarantee(
         known if is_covered else _unknown,
-        engine.n_learned,
+        engine.state.n_learned,
         epsilon,
         warm_starts=engine.problem.depends_on is DependsOn.CURRENT_MODEL,
         degrees_of_freedom=engine.problem.degrees_of_freedom(engine.current.model, data),
@@ -213,7 +213,7 @@ def _distortion(engine: Stream) -> float:
     holds_all = len(coreset) == engine.sketch.totals.n_rows and bool(np.all(coreset.weights == 1))
     if engine.problem.costs_are_exact or holds_all:
         return 1.0
-    compared = (1 + epsilon) / (1 - epsilon) if engine.current.policy.compares_costs else 1.0
+    compared = (1 + epsilon) / (1 - epsilon) if engine.engine.policy.compares_costs else 1.0
     return compared if engine.snapshot().history is not None else compared / (1 - epsilon)
 
 

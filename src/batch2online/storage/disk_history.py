@@ -17,7 +17,7 @@ from batch2online._types import IntArray
 from batch2online.history import History
 from batch2online.rows import Rows, all_ones, ones
 from batch2online.schema import check_instance, require, storable, stores
-from batch2online.storage.database import Database, packed, unpacked
+from batch2online.storage.database import Database, arrays_as_bytes, arrays_of_bytes
 from batch2online.storage.errors import StoreCorrupted, StoreError, intact, typed
 
 BRANCH = 2**40
@@ -57,17 +57,15 @@ def _removed(name: str) -> bool:
 def put(database: Database, number: int, rows: Rows) -> None:
     """Write a segment inside a transaction."""
     weights = np.empty(0) if all_ones(rows.weights) else rows.weights
-    shape, content, crc = packed(f"history {number}", rows.points, rows.targets, weights, rows.ids.view(np.float64))
-    statement = "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?)"
-    database.run(statement, (number, shape, content, crc))
+    shapes, content = arrays_as_bytes(rows.points, rows.targets, weights, rows.ids.view(np.float64))
+    database.put("history", number, json.dumps(shapes), content)
 
 
 def get(database: Database, number: int) -> Rows:
-    """Read a segment, and check it: the file may be forged."""
-    found = database.select("SELECT shape, content, crc FROM history WHERE number = ?", (number,))
-    if not found:
-        raise StoreCorrupted(f"{database.path} has lost rows: segment {number} of its history is not there.")
-    points, targets, weights, ids = unpacked(f"history {number}", *found[0])
+    """Read a segment, and check it."""
+    shapes, content = database.get("history", number)
+    with intact(database.path):
+        points, targets, weights, ids = arrays_of_bytes(json.loads(shapes), content)
     rows = Rows(points, targets, weights if len(weights) else ones(len(points)), ids.view(np.int64))
     check_instance(rows)
     return rows
@@ -121,8 +119,7 @@ class DiskHistory(History):
     def tidy(self) -> None:
         """Remove the rows of histories before this one, and of those that came to nothing."""
         first = self.branch * BRANCH
-        places = (first, first + self._written)
-        self._transact(lambda: self.database.run("DELETE FROM history WHERE number < ? OR number >= ?", places))
+        self._transact(lambda: self.database.keep_only("history", first, first + self._written))
 
     def _transact(self, act: Callable[[], object]) -> None:
         if self.database.in_transaction:
@@ -184,13 +181,12 @@ class DiskHistory(History):
         """Return the history that a file holds already."""
         history = cls(*shape, database, branch)
         first = branch * BRANCH
-        stored = database.select(
-            "SELECT number, shape FROM history WHERE number >= ? AND number < ? ORDER BY number", (first, first + count)
-        )
-        if len(stored) != count or [number - first for number, _ in stored] != list(range(len(stored))):
+        query = "SELECT number, text FROM history WHERE number >= ? AND number < ? ORDER BY number"
+        stored = database.select(query, first, first + count)
+        if [number - first for number, _ in stored] != list(range(min(count, len(stored) + 1))):
             raise StoreCorrupted(f"{database.path} has lost rows: {len(stored)} of {count} segments are there.")
         with intact(database.path):
-            for _, described in stored:
-                history._add(int(json.loads(described)[0][0]), None)
+            for _, shapes in stored:
+                history._add(int(json.loads(shapes)[0][0]), None)
         history._written = count
         return history

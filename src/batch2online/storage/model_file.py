@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from batch2online.history import History, HistoryPlace
-from batch2online.schema import check_instance, check_parts
 from batch2online.storage.atomic import replaced
 from batch2online.storage.database import MAGIC, Database
 from batch2online.storage.disk_history import BRANCH, DiskHistory, get, put, scratch
@@ -41,27 +38,28 @@ def save(path: str | os.PathLike[str], state: dict[str, Any], sources: dict[str,
 def write_state(database: Database, state: dict[str, Any]) -> None:
     """Replace the state, and all rows of its history that are not there yet, inside a transaction."""
     stream = state["stream"]
-    if stream.history is not None:
-        state = state | {"stream": replace(stream, history=_written(database, stream.history))}
+    history = stream["state"].history
+    if history is not None:
+        learned = stream["state"].with_history(_written(database, history))
+        state = state | {"stream": stream | {"state": learned}}
     parts = parts_of(state)
-    run = database.run
-    run("DELETE FROM state")
     for part, content in enumerate(parts):
-        run("INSERT INTO state VALUES (?, ?, ?)", (part, content, _digest(part, content)))
-    run("DELETE FROM journal")
-    database.meta |= {"parts": len(parts), "journal": 0, "journal_rows": 0}
+        database.put("state", part, "", content)
+    database.keep_only("state", 0, len(parts))
+    database.meta["parts"] = len(parts)
 
 
 def _written(database: Database, history: History) -> HistoryPlace:
     """Write the history to its table; return where it is."""
     branch, segments = 0, history.n_segments
     if isinstance(history, DiskHistory) and history.database is database:
+        history = history.copy()  # that it is written is true once the transaction is committed
         history.write()
         branch = history.branch
     else:
         _write_segments(database, history)
     first = branch * BRANCH
-    database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, first + segments))
+    database.keep_only("history", first, first + segments)
     database.meta["history"] = [branch, segments]
     return HistoryPlace(
         history.is_in_memory, history.block, history.width, history.n_targets, branch, segments, len(history)
@@ -81,10 +79,6 @@ def _write_segments(database: Database, history: History) -> None:
             known[number] = rows
     for number in range(history.n_segments, len(known)):
         del known[number]
-
-
-def _digest(part: int, content: bytes) -> bytes:
-    return hashlib.sha256(b"state %d\0" % part + content).digest()
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -120,11 +114,9 @@ def read_state(database: Database, home: Any = None) -> dict[str, Any]:
         if not isinstance(state, dict) or "stream" not in state:
             raise CheckpointError("it holds no model.")
         stream = state["stream"]
-        if isinstance(stream.history, HistoryPlace):
-            history = _history(database, stream.history, home)
-            check_instance(history)
-            state["stream"] = replace(stream, history=history)
-            check_parts(state["stream"])
+        if isinstance(stream["state"].history, HistoryPlace):
+            history = _history(database, stream["state"].history, home)
+            state["stream"] = stream | {"state": stream["state"].with_history(history)}
         return state
     except (StoreError, MemoryError):
         raise
@@ -133,12 +125,11 @@ def read_state(database: Database, home: Any = None) -> dict[str, Any]:
 
 
 def _parts(database: Database) -> Iterator[bytes]:
-    stored = database.select("SELECT part, content, sha256 FROM state ORDER BY part")
-    if len(stored) != database.meta.get("parts") or [part for part, _, _ in stored] != list(range(len(stored))):
+    found, expected = database.numbers("state"), database.meta.get("parts")
+    if not isinstance(expected, int) or found != list(range(min(expected, len(found) + 1))):
         raise StoreCorrupted(f"{database.path} has lost a part of its state.")
-    for part, content, digest in stored:
-        if not isinstance(content, bytes) or _digest(part, content) != digest:
-            raise StoreCorrupted(f"{database.path} is damaged: part {part} of its state does not match its checksum.")
+    for part in found:
+        _, content = database.get("state", part)
         yield content
 
 

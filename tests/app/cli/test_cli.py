@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -74,17 +71,6 @@ def test_run_is_the_estimator_on_the_prepared_rows(stream, tmp_path, capsys):
 def test_the_result_does_not_depend_on_chunks(stream, chunk, capsys):
     words = ["run", stream.path, "--task", "regression", "--target", "y", "--seed", 3]
     assert result_of(*words, "--chunk", chunk, capsys=capsys) == result_of(*words, capsys=capsys)
-
-
-def test_standard_input_gives_the_result_of_the_file(stream, monkeypatch, capsys):
-    words = ["--task", "lowrank", "--k", "1", "--columns", "x,colour"]
-    from_file = result_of("run", stream.path, *words, capsys=capsys)
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(stream.path.read_bytes()))))
-    from_pipe = result_of("run", "-", *words, capsys=capsys)
-    told = {"source", "command"}
-    assert {k: v for k, v in from_pipe.items() if k not in told} == {
-        k: v for k, v in from_file.items() if k not in told
-    }
 
 
 def test_bundled_data_and_options_reach_the_estimator(capsys):
@@ -248,22 +234,6 @@ def test_predict_prepares_columns_as_the_run_did(stream, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("no_report")
-def test_predict_writes_coordinates(tmp_path, capsys):
-    out = tmp_path / "out"
-    assert run_safely(["run", "--dataset", "breast_cancer", "--task", "lowrank", "--k", "2", "--out", str(out)]) == 0
-    assert run_safely(["datasets", "--write", "breast_cancer", "--out", str(tmp_path / "rows.csv")]) == 0
-    capsys.readouterr()
-    assert (
-        run_safely(["predict", str(out / "model.b2o"), str(tmp_path / "rows.csv"), "--out", str(tmp_path / "p.csv")])
-        == 0
-    )
-    found = np.loadtxt(tmp_path / "p.csv", delimiter=",", skiprows=1)
-    model = batch2online.load(out / "model.b2o")
-    rows = datasets.load_rows("breast_cancer")
-    np.testing.assert_allclose(found, rows @ model.components_.T, atol=1e-9)
-
-
-@pytest.mark.usefixtures("no_report")
 def test_clusters_of_new_rows(tmp_path, capsys):
     out, words = tmp_path / "out", ["--task", "clustering", "--k", "3"]
     result = result_of("run", "--dataset", "breast_cancer", *words, "--out", out, capsys=capsys)
@@ -348,45 +318,6 @@ def outputs(folder):
     found = {name: (folder / name).read_bytes() for name in FILES}
     times = re.compile(rb"<tr><th>(date|duration)</th>.*?</tr>")
     return found | {"report.html": times.sub(b"", found["report.html"])}
-
-
-@pytest.mark.full
-def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
-    """Killed twice in the midst of it; at random moments: torture/kills.py.
-
-    The rows come through a pipe that stays open, so that no run can end before it is killed.
-    """
-    content = b"".join(long_stream.read_bytes().splitlines(keepends=True)[:9001])
-    options = ("--chunk", "500", "--quiet", "--flush", "0.01", "--lookahead", "9000")  # whenever rows come
-    assert piped(content, "run", "-", "--task", "regression", "--target", "y", *options, "--out", tmp_path / "one") == 0
-    words = run_with_state("-", tmp_path, *options, "--state-every", 0, "--out", tmp_path / "two")
-    for rows in (2000, 6000):
-        process = command(*words, "--emit", "predictions")
-        writer = threading.Thread(target=send, args=(process, content))
-        writer.start()
-        while json.loads(process.stdout.readline())["row"] < rows:
-            pass
-        process.kill()
-        writer.join()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-    assert not (tmp_path / "two").exists()
-    assert piped(content, *words) == 0
-    assert outputs(tmp_path / "one") == outputs(tmp_path / "two")
-
-
-def piped(content, *words):
-    """Run a command on this input to its end; return its exit code."""
-    with command(*words) as process:
-        process.communicate(content)
-        return process.returncode
-
-
-def send(process, content):
-    """Write to a process that may be killed, and leave its input open."""
-    with suppress(BrokenPipeError):
-        process.stdin.write(content)
-        process.stdin.flush()
 
 
 @pytest.mark.parametrize(

@@ -33,20 +33,6 @@ def test_compare_runs_all_learners_on_the_same_streams(task, capsys):
     assert all(np.isfinite(run["loss"]) for run in result["rows"] if run["model"] == "batch2online")
 
 
-def test_compare_prints_a_table_and_prepares_files(tmp_path, capsys):
-    path = tmp_path / "rows.csv"
-    rng = np.random.default_rng(0)
-    lines = [
-        f"{a},{c},{1e6 * a + (c == 'x')}"
-        for a, c in zip(rng.normal(size=300), rng.choice(["x", "y"], 300), strict=True)
-    ]
-    path.write_text("a,c,target\n" + "\n".join(lines) + "\n")
-    assert run_safely(["compare", str(path), "--task", "regression", "--target", "target", "--seeds", "1"]) == 0
-    text = capsys.readouterr().out
-    for words in ("batch2online", "SGDRegressor", "loss / optimum", "300 rows, random order, 1 seed"):
-        assert words in " ".join(text.split())
-
-
 def test_compare_needs_some_rows(tmp_path, capsys):
     path = tmp_path / "few.csv"
     path.write_text("a,target\n1,2\n3,4\n5,6\n")

@@ -40,23 +40,3 @@ def test_a_change_is_an_alarm_from_its_excess_on(first, capfd):
     for limit in (0.05, *(factor * value for value in largest for factor in (0.999, 1.001))):
         expected = [reason for reason, value in excess.items() if value >= limit]
         assert alarms("--alarm-excess", f"{limit:.6g}")[0] == expected, limit
-
-
-def test_each_night_counts_its_own_rows_and_changes(first, capfd):
-    """Of several nights the rows add up, and each has its own changes."""
-    seen, changes = 400, []
-    for number in range(2, 6):
-        write(f"night-{number}.csv", 150 + number, 1.0 + number, number)
-        capfd.readouterr()
-        code = run_safely(["learn", "m.b2o", f"night-{number}.csv", "--json"])
-        found = json.loads(capfd.readouterr().out)
-        assert code == (3 if found["alarms"] else 0)
-        seen += 150 + number
-        assert (found["night"], found["rows"], found["rows_seen"]) == (number, 150 + number, seen)
-        assert all(seen - found["rows"] < change["at"] <= seen for change in found["changes"])
-        changes += found["changes"]
-    assert run_safely(["show", "m.b2o", "--json"]) == 0
-    shown = json.loads(capfd.readouterr().out)
-    assert shown["rows"] == seen
-    assert [each["at"] for each in shown["changes"] if each["at"] > 400] == [each["at"] for each in changes]
-    assert len(changes) > 2

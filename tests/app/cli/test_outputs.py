@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from batch2online.app.cli.app import run_safely
-from batch2online.app.cli.run import outputs
 from batch2online.app.cli.run.outputs import in_place, put_in_place
 from processes import run_to_end
 
@@ -45,31 +44,28 @@ def die_at(monkeypatch, count):
 
         return call
 
-    for owner, name in ((os, "rename"), (os, "replace"), (os, "rmdir"), (outputs, "_exchange")):
-        monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
+    for name in ("rename", "replace", "rmdir"):
+        monkeypatch.setattr(os, name, dying(getattr(os, name)))
 
 
-@pytest.mark.parametrize("can_exchange", [True, False])
 @pytest.mark.parametrize("foreign", [None, "notes.txt"])
-def test_a_folder_holds_all_old_or_all_new_files(tmp_path, monkeypatch, can_exchange, foreign):
+def test_a_folder_holds_all_old_or_all_new_files(tmp_path, monkeypatch, foreign):
     seen = set()
     for count in range(1, 20):
         folder = folder_of(tmp_path / f"out{count}", "old")
         if foreign:
             (folder / foreign).write_text("mine")
         with monkeypatch.context() as patch:
-            if not can_exchange:
-                patch.setattr(outputs, "_exchange", lambda *_: False)
             die_at(patch, count)
             try:
-                put_in_place(folder_of(tmp_path / f"new{count}", "new"), folder, NAMES)
+                put_in_place(folder_of(tmp_path / f"new{count}", "new"), folder)
                 is_done = True
             except Killed:
                 is_done = False
         found = content(folder)
         assert found in ({"old"}, {"new"})
         seen |= found
-        put_in_place(folder_of(tmp_path / f"newer{count}", "newer"), folder, NAMES)
+        put_in_place(folder_of(tmp_path / f"newer{count}", "newer"), folder)
         assert content(folder) == {"newer"}
         assert sorted(file.name for file in folder.iterdir()) == sorted([*NAMES, *([foreign] if foreign else [])])
         assert foreign is None or (folder / foreign).read_text() == "mine"
@@ -82,11 +78,11 @@ def test_a_folder_holds_all_old_or_all_new_files(tmp_path, monkeypatch, can_exch
 def test_a_folder_keeps_its_mode_and_what_others_put_there(tmp_path):
     folder = folder_of(tmp_path / "out", "old")
     folder.chmod(0o750)
-    put_in_place(folder_of(tmp_path / "new", "new"), folder, NAMES)
+    put_in_place(folder_of(tmp_path / "new", "new"), folder)
     assert folder.stat().st_mode & 0o777 == 0o750
     (folder / "sub").mkdir()
     (folder / "sub" / "mine").write_text("mine")
-    put_in_place(folder_of(tmp_path / "newer", "newer"), folder, NAMES)
+    put_in_place(folder_of(tmp_path / "newer", "newer"), folder)
     assert (folder / "sub" / "mine").read_text() == "mine"
     assert content(folder) == {"newer"}
 
@@ -126,17 +122,14 @@ run_safely(sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize("foreign", [None, "notes.txt"])
-def test_predictions_after_a_killed_run_are_those_of_one_run(tmp_path, monkeypatch, foreign):
+def test_predictions_after_a_killed_run_are_those_of_one_run(tmp_path, monkeypatch):
     """The second run prepares its columns in another way; a mixture of both would predict nonsense."""
     monkeypatch.chdir(tmp_path)
     y = write_rows(tmp_path / "a.csv")
     words = ["run", "a.csv", "--task", "regression", "--target", "t", "--out", "out", "-q"]
     assert run_safely([*words, "--standardize"]) == 0
-    if foreign:
-        (tmp_path / "out" / foreign).write_text("mine")
     code, _, _ = run_to_end(KILL, *words)
-    assert code == (-9 if foreign else 0)
+    assert code == -9
     assert run_safely(["predict", "out", "a.csv", "--out", "p.csv"]) == 0
     np.testing.assert_allclose(np.loadtxt("p.csv", skiprows=1), y, rtol=1e-6)
     assert run_safely(words) == 0

@@ -17,7 +17,6 @@ import pytest
 
 from batch2online.app.cli.app import run_safely
 from batch2online.app.report.charts import Axis, Chart, Series
-from batch2online.app.report.overview import principal_components
 from browser import PROGRAM, Browser
 
 TASKS = {
@@ -156,17 +155,6 @@ def test_a_stream_too_short_for_a_model_has_a_report(tmp_path):
     out = tmp_path / "out"
     assert run_safely(["run", str(path), "--task", "regression", "--target", "y", "--out", str(out)]) == 0
     assert "has not changed" in (out / "report.html").read_text()
-
-
-def test_principal_axes_are_those_of_the_weighted_points():
-    rng = np.random.default_rng(0)
-    points = rng.standard_normal((50, 3)) * [1, 5, 2]
-    weights = rng.integers(1, 4, 50)
-    mean, axes, share = principal_components(points, weights.astype(float))
-    values, vectors = np.linalg.eigh(np.cov(np.repeat(points, weights, axis=0).T, bias=True))
-    np.testing.assert_allclose(mean, np.repeat(points, weights, axis=0).mean(axis=0))
-    np.testing.assert_allclose(np.abs(np.sum(axes * vectors[:, :0:-1].T, axis=1)), 1)
-    assert share == pytest.approx(values[1:].sum() / values.sum())
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])

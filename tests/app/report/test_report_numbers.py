@@ -9,71 +9,10 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClustering, OnlineLowRank
-from batch2online.app.report import classification, clustering, context, model_figures, overview, regression
-from batch2online.app.report.classification import ClassifiedRows
+from batch2online.app.report import clustering, context, model_figures, overview
 from batch2online.app.report.context import ReportContext, RunTime
-from batch2online.app.report.regression import PredictedRows
 
 RNG = np.random.default_rng(0)
-
-
-def classified(n_classes=2, n=200):
-    shares = RNG.dirichlet(np.ones(n_classes), size=n)
-    return ClassifiedRows(
-        [f"c{j}" for j in range(n_classes)], RNG.integers(n_classes, size=n), shares, RNG.uniform(1, 9, size=n)
-    )
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_confusion_counts_weights_by_true_and_predicted_class(n_classes):
-    found = classified(n_classes)
-    expected = [
-        [found.weights[(found.truth == i) & (found.probabilities.argmax(axis=1) == j)].sum() for j in range(n_classes)]
-        for i in range(n_classes)
-    ]
-    np.testing.assert_allclose(found.confusion, expected)
-
-
-def test_the_share_found_is_that_of_the_true_class():
-    found = classified(3)
-    text = classification.confusion_table(found, "kind").html()
-    for i, label in enumerate(found.labels):
-        own = found.truth == i
-        recall = np.average(found.probabilities[own].argmax(axis=1) == i, weights=found.weights[own])
-        assert re.search(rf"<tr><td>{label}<.*?{100 * recall:.1f} %</td></tr>", text)
-
-
-def test_reliability_pairs_each_probability_with_its_outcome():
-    claimed = RNG.permutation(np.repeat([0.1, 0.9], 50))
-    weights = RNG.uniform(1, 2, size=100)
-    mean, share = model_figures.binned_means(claimed, claimed > 0.5, weights)
-    np.testing.assert_allclose(mean[[0, -1]], [0.1, 0.9])
-    np.testing.assert_allclose(share[[0, -1]], [0.0, 1.0])
-
-
-def numbers(n=300):
-    predicted = np.sort(RNG.normal(size=n))
-    return PredictedRows(predicted, predicted + RNG.normal(size=n), RNG.pareto(1.5, size=n) + 0.1)
-
-
-def test_coverage_is_by_weight():
-    found = numbers()
-    expected = found.weights[found.targets <= found.predicted].sum() / found.weights.sum()
-    assert regression.below(found) == pytest.approx(expected)
-
-
-def test_quantiles_of_residuals_are_by_weight():
-    values, counts = RNG.normal(size=50), RNG.integers(1, 20, size=50)
-    repeated = np.quantile(np.repeat(values, counts), [0.1, 0.5, 0.9], method="inverted_cdf")
-    np.testing.assert_allclose(regression.weighted_quantiles(values, counts.astype(float), (0.1, 0.5, 0.9)), repeated)
-
-
-def test_bins_hold_equal_weight_in_the_order_of_predictions():
-    found = numbers(4000)._replace(weights=np.linspace(1.0, 9.0, 4000))
-    bins = model_figures.equal_weight_bins(found.weights)
-    assert np.unique(bins).tolist() == list(range(10))
-    assert (np.diff(bins) >= 0).all()
-    np.testing.assert_allclose(np.bincount(bins, found.weights), found.weights.sum() / 10, rtol=0.01)
 
 
 def test_the_warning_of_unequal_scales_is_by_variances():

@@ -27,7 +27,6 @@ from batch2online.app.serve.service import create_app
 from batch2online.storage.errors import StoreError
 from state_bytes import serialise
 from torture.server import Server
-from torture.service_fuzz import service_fuzz
 from torture.steady import Use, check_flat, steady
 
 RNG = np.random.default_rng(0)
@@ -93,19 +92,6 @@ def test_every_format_gives_the_same_model(tmp_path):
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_a_restart_continues(tmp_path):
-    with client_of(tmp_path) as client:
-        client.put("/models/price", json=REGRESSION)
-        client.post("/models/price/learn", json=ROWS[:600])
-    with client_of(tmp_path) as client:
-        assert client.post("/models/price/learn", json=ROWS[600:]).json() == {"first_id": 600, "last_id": 999}
-        found = client.post("/models/price/predict", json=ROWS[:3]).json()["predictions"]
-    with client_of(tmp_path / "other") as client:
-        client.put("/models/price", json=REGRESSION)
-        client.post("/models/price/learn", json=ROWS)
-        assert client.post("/models/price/predict", json=ROWS[:3]).json()["predictions"] == found
-
-
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_a_repeated_call_learns_once(learned, n_rows):
     for expected in ({"first_id": 1_000, "last_id": 999 + n_rows}, {"first_id": None, "last_id": None}):
@@ -139,7 +125,7 @@ def test_labels_may_come_late(learned):
         (REGRESSION | {"estimator": "/tmp/model.py"}, "dotted name of a class of sklearn"),
         (REGRESSION | {"estimator": "os.system"}, "dotted name of a class of sklearn"),
         ({"task": "clustering", "k": "five"}, "k must be a positive integer, got 'five'"),
-        (REGRESSION | {"epsilon": 2}, 'epsilon must be between 0 and 1 or "auto", got 2'),
+        (REGRESSION | {"epsilon": 2}, 'epsilon must be between 0 and 1 (exclusive) or "auto", got 2'),
         (REGRESSION | {"refresh": "lazy:1.2"}, "refresh 'lazy:1.2' is unknown"),
         (REGRESSION | {"columns": "a"}, "list of strings"),
         ({"task": "clustering"}, "needs k"),
@@ -348,13 +334,6 @@ def test_a_client_that_leaves_is_no_failure():
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
     with pytest.raises(RequestError, match="closed before"):
         asyncio.run(read_body(request, 10))
-
-
-@pytest.mark.slow
-def test_no_request_breaks_the_service():
-    outcomes = service_fuzz(2_000)
-    assert outcomes["200"] > 100
-    assert outcomes["201"] > 2
 
 
 @pytest.mark.slow

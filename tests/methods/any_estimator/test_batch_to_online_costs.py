@@ -1,4 +1,4 @@
-"""What looks cost: how often rows are predicted, seconds and rows of solves, a budget of seconds."""
+"""What checks cost: how often rows are predicted, seconds and rows of fits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batch2online.results import FitTiming, Timings
 from wrapped_cases import N, assert_same, data, learn, learned, new, weighted_mean
 
 
-def test_a_look_predicts_the_coreset_once_for_each_model():
+def test_a_check_predicts_the_coreset_once_for_each_model():
     X, y = data("regression")
     calls = []
 
@@ -29,10 +29,10 @@ def test_a_look_predicts_the_coreset_once_for_each_model():
     model.partial_fit(X[:99], y[:99])
     calls.clear()
     model.partial_fit(X[99:100], y[99:100])
-    assert calls == [50, 100, 100]  # the rows that waited, then all rows under the old model and under the new one
+    assert calls == [50, 100, 100]  # the buffered rows, then all rows under the old model and under the new one
 
 
-def test_scores_of_all_rows_are_computed_once_a_look():
+def test_scores_of_all_rows_are_computed_once_a_check():
     X, y = data("regression")
     calls = []
 
@@ -76,10 +76,10 @@ def test_what_is_remembered_changes_nothing():
     assert_same(model, learned("Ridge"), "Ridge")
 
 
-# -- costs in the open -----------------------------------------------------------------------------------
+# -- timings ---------------------------------------------------------------------------------------------
 
 
-def test_changes_carry_the_rows_and_seconds_of_their_solves():
+def test_changes_hold_the_rows_and_seconds_of_their_fits():
     model = learned("Ridge")
     assert [event.n_fit_rows for event in model.changes_[:2]] == [event.at for event in model.changes_[:2]]
     assert all(event.seconds > 0 for event in model.changes_)
@@ -90,7 +90,7 @@ def test_changes_carry_the_rows_and_seconds_of_their_solves():
     assert costs.seconds == pytest.approx(sum(solve.seconds for solve in costs.models))
 
 
-def test_solves_that_leave_the_model_in_place_are_counted():
+def test_fits_that_keep_the_model_are_counted():
     X, y = data("regression")
     model = OnlineRegression(random_state=0).partial_fit(X, y)
     assert model.timings_.solves >= len(model.timings_.models) == model.n_changes_ + 1
@@ -101,7 +101,7 @@ def test_seconds_take_no_part_in_comparisons_nor_in_the_state():
     one, other = learned("Ridge"), learn(new("Ridge"), "Ridge", N)
     assert one.changes_ == other.changes_
     assert all(event.seconds is None for event in one._stream.current.changes)
-    assert "timings" not in one._stream.stored_fields()
+    assert "timings" not in one.stream.state.stored_fields()
 
 
 def test_costs_are_kept_in_files(tmp_path):
@@ -119,7 +119,7 @@ def test_forged_timings_are_refused(stored):
     assert timings_from(None) == Timings()
 
 
-def test_seconds_are_foretold_by_a_power_of_the_rows():
+def test_seconds_are_estimated_by_a_power_of_the_rows():
     cubic = Timings(models=tuple(FitTiming(n, n, 1e-9 * n**3) for n in (100, 200, 400)))
     assert cubic.expected(1_000) == pytest.approx(1.0)
     assert Timings(models=(FitTiming(10, 100, 0.5),)).expected(200) == pytest.approx(1.0)
@@ -131,7 +131,7 @@ def test_seconds_are_foretold_by_a_power_of_the_rows():
 
 
 @pytest.mark.slow
-def test_the_report_tells_what_solves_and_refits_cost(tmp_path):
+def test_the_report_shows_the_seconds_of_fits(tmp_path):
     learned("Ridge").report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert "Fit times" in text

@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets, load
 from batch2online.methods.any_estimator.row_losses import LOSSES, losses_of
-from batch2online.methods.any_estimator.weighted_fit import copy_counts, subsample
+from batch2online.methods.any_estimator.weighted_fit import subsample
 from batch2online.refresh import Geometric
 from wrapped_cases import (
     N,
@@ -208,20 +208,6 @@ def test_weighted_decompositions_are_those_of_repeated_rows(estimator):
         np.testing.assert_allclose(weighted.noise_variance_, repeated.noise_variance_, rtol=1e-6)
 
 
-def test_copies_follow_the_weights_and_belong_to_the_point():
-    X = np.random.default_rng(0).standard_t(3, size=(20_000, 2))
-    coreset = coresets.Leverage(coreset_size=2_000, random_state=0).add(X).coreset()
-    times = copy_counts(coreset, 0.1, seed=0)
-    scale = coreset.weights.sum() / times.sum()
-    assert 0.9 < times.sum() / len(coreset) < 1.2
-    # a sum of roundings, each with a variance of at most 1/4: six standard deviations are a chance of 2e-9
-    assert abs(times.sum() - (coreset.weights / scale).sum()) <= 3 * np.sqrt(len(coreset))
-    later = coresets.Leverage(coreset_size=2_000, random_state=0).add(X).add(X[:1]).coreset()
-    both, mine, theirs = np.intersect1d(coreset.ids, later.ids, return_indices=True)
-    assert (times[mine] != copy_counts(later, 0.1, seed=0)[theirs]).sum() < 0.01 * len(both)
-    assert (copy_counts(coresets.Everything().add(X[:50]).coreset(), 0.1, seed=0) == 1).all()
-
-
 def test_sample_weights_count_as_repetitions():
     X, y = data("regression")
     weights = np.random.default_rng(0).integers(0, 4, size=300).astype(float)
@@ -333,6 +319,7 @@ def test_losses_of_linear_models_are_those_of_any_regressor(loss, tmp_path):
         pieces.partial_fit(X[start : min(N, start + 77)], counts[start : min(N, start + 77)])
     assert pieces.regret_ == model.regret_
     assert 0 < model.regret_.loss < np.inf
+    assert "mean so far" in str(model.headline())
     assert next(name for name in model.metrics_ if "loss" in name).startswith(loss[0] if len(loss) == 2 else loss)
     model.save(tmp_path / "model")
     twin = load(tmp_path / "model")

@@ -40,7 +40,6 @@ def huber(model, X):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="d79: the stated optimum is 1.5 times the cost of the current model")
 def test_the_interval_of_the_ratio_contains_the_ratio_of_an_own_clusterer():
     """The loss divided by the cost of any centers is at most the true ratio."""
     rng = np.random.default_rng(0)

@@ -8,7 +8,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, coresets, load
 from batch2online.methods.any_estimator.row_losses import LOSSES
-from batch2online.methods.any_estimator.sketch import PilotSamplingSketch
 from batch2online.refresh import Geometric
 from batch2online.rows import Rows
 from batch2online.sketches.pilot_scores import WIDEST, ScoreScaling
@@ -44,7 +43,7 @@ def test_all_rows_are_kept_up_to_the_size_and_then_about_as_many():
     assert 200 < len(model.coreset_) < 400
 
 
-def test_rows_that_pull_are_kept():
+def test_rows_with_large_gradients_are_kept():
     """Of rows that the model misses by far, nearly all are kept; of others, few."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4_000, 2))
@@ -161,22 +160,7 @@ def test_losses_beyond_all_numbers_leave_scores_that_are_numbers():
 # -- the law of weights ------------------------------------------------------------------------------------
 
 
-class RisingSketch(PilotSamplingSketch):
-    """A defect: with each model rows count for more than before, also those beside which others were dropped."""
-
-    def with_model(self, model, sample=None, gradient_norms=None):
-        new = super().with_model(model, sample, gradient_norms)
-        if not new.is_complete:
-            new.constant *= 1.4
-        return new
-
-
-class Rising(coresets.PilotSampling):
-    def _new_sketch(self, settings):
-        return RisingSketch(settings, self.labels, self.leverage)
-
-
-def deviations(construction):
+def deviations():
     """Total weight of some rows in the coreset less their number, in standard errors over many seeds."""
     rng = np.random.default_rng(5)
     X, noise = rng.normal(size=(N_ROWS, 2)), rng.standard_t(3, size=N_ROWS)
@@ -187,7 +171,7 @@ def deviations(construction):
         model = BatchToOnline(
             weighted_least_squares,
             loss=squared_residual,
-            coreset=construction(coreset_size=SIZE),
+            coreset=coresets.PilotSampling(coreset_size=SIZE),
             refresh=Geometric(1.5),
             random_state=seed,
         ).partial_fit(X, y)
@@ -200,9 +184,4 @@ def deviations(construction):
 @pytest.mark.full
 def test_weights_are_unbiased_whatever_the_models_were():
     """Four sums of 300 runs beyond 5.5 standard errors: a chance below 1e-6. A defect of the law is far beyond."""
-    assert (np.abs(deviations(coresets.PilotSampling)) < 5.5).all()
-
-
-@pytest.mark.slow
-def test_the_law_notices_probabilities_that_rise():
-    assert (np.abs(deviations(Rising)) > 5.5).any()
+    assert (np.abs(deviations()) < 5.5).all()

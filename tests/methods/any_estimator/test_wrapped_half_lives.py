@@ -11,6 +11,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from batch2online import BatchToOnline
+from batch2online.engine.half_lives import half_lives_of
 
 ESTIMATORS = {
     "regressor": (Ridge(), {}),
@@ -38,7 +39,7 @@ def test_half_lives_are_selected_for_any_estimator(name):
             model.partial_fit(X[piece], None if name == "clusters" else y[piece])
     assert np.array_equal(models[0].predict(X), models[1].predict(X))
     assert models[0].changes_ == models[1].changes_
-    assert sorted(models[0]._stream.learner.half_lives.tolist()) == [2_000, 10_000, np.inf]
+    assert sorted(half_lives_of(models[0].stream.state).tolist()) == [2_000, 10_000, np.inf]
 
 
 @pytest.mark.parametrize(("half_life", "fewest", "most"), [(100, 700, 900), (None, 3_000, 3_000)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -95,11 +94,6 @@ def test_total_weights_are_unbiased_and_sizes_as_expected(bias):
     assert is_plausible(total, seeds * len(X), weight_variance, largest) == (bias == 1.0)
 
 
-def test_the_default_size_is_that_of_the_documentation():
-    built = Clustering(3, epsilon=0.1, random_state=0).add(mixture(50_000))
-    assert len(built.coreset()) == pytest.approx(400, abs=5 * math.sqrt(400))
-
-
 # -- two stages ----------------------------------------------------------------------------------------
 
 
@@ -149,17 +143,6 @@ def test_seeds_stand_for_the_weight_that_is_missing_and_never_for_less_than_noth
         np.testing.assert_allclose(second.weights[is_seed], np.maximum(mass - sampled, 0)[labels[is_seed]], atol=1e-6)
         clipped += (second.weights[is_seed] == 0).sum()
     assert clipped > 0
-
-
-@pytest.mark.parametrize("history", ["memory", "coreset"])
-def test_two_stages_do_not_depend_on_chunks(history):
-    X = mixture(12_000)
-    chunked, at_once = (
-        Clustering(4, stages=2, history=history, coreset_size=60, random_state=0, first_id=7) for _ in range(2)
-    )
-    for start, stop in pairwise([0, 5, 1_000, 9_990, 12_000]):
-        chunked.add(X[start:stop])
-    assert chunked.coreset() == at_once.add(X).coreset()
 
 
 # -- bounded memory ------------------------------------------------------------------------------------
@@ -236,13 +219,6 @@ def test_all_rows_have_no_error():
     assert max(np.abs(values).max() for values in found.values()) < 1e-9
 
 
-@pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
-def test_larger_coresets_have_smaller_errors(z):
-    X = mixture(20_000)
-    small, large = (Clustering(4, z, coreset_size=size, random_state=0).add(X).coreset() for size in (40, 4_000))
-    assert coresets.error(large, X, k=4, z=z, solutions=4) < 0.15 < coresets.error(small, X, k=4, z=z, solutions=4)
-
-
 def test_a_coreset_that_misses_a_small_far_cluster_is_found():
     X = mixture(20_000)
     X[:20] += 1e4
@@ -250,25 +226,3 @@ def test_a_coreset_that_misses_a_small_far_cluster_is_found():
     bad = Uniform(coreset_size=2_000, random_state=0).add(X[20:]).coreset()
     assert coresets.error(good, X, k=4, solutions=4) < 0.2
     assert coresets.error(bad, X, k=4, solutions=4) > 0.9
-
-
-def test_weights_that_are_too_large_are_found_by_every_kind_of_centers():
-    X = mixture(5_000)
-    good = Clustering(4, coreset_size=2_000, random_state=0).add(X).coreset()
-    doubled = Coreset(good.points, None, 2 * good.weights, good.ids)
-    assert all(np.median(values) > 0.8 for values in coresets.errors(doubled, X, k=4, solutions=4).values())
-    assert coresets.error(doubled, X, k=4, weights=np.full(5_000, 2.0), solutions=4) < 0.2
-
-
-def test_errors_are_a_function_of_the_seed():
-    X = mixture(2_000)
-    sample = Clustering(4, coreset_size=100, random_state=0).add(X).coreset()
-    one, same, other = (coresets.errors(sample, X, k=3, solutions=4, random_state=seed) for seed in (1, 1, 2))
-    assert all(np.array_equal(one[kind], same[kind]) for kind in one)
-    assert not np.array_equal(one["seeded"], other["seeded"])
-
-
-def test_rows_that_all_coincide_with_seeds_are_scored_by_the_masses_alone():
-    points = np.repeat(np.arange(4.0), [1, 2, 30, 40])[:, None]
-    coreset = Clustering(9, 1.0, coreset_size=10, random_state=3).add(points).coreset()
-    assert {0.0, 1.0} <= set(coreset.points[:, 0].tolist())

@@ -181,22 +181,6 @@ def assert_same_centers_up_to_ids(one, other):
 # -- one sequence, many ways to hand it over ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [7, 100, None], ids=["7", "100", "any"])
-@every_stream
-def test_chunk_sizes_do_not_matter_to_clusters(name, size):
-    n = len(data(name)[0])
-    cuts = range(size, n, size) if size else random_cuts(n, 40)
-    assert_identical(learn(new(), name, cuts), learned_at_once(name))
-
-
-@every_power
-@pytest.mark.parametrize("history", ["memory", "coreset"])
-@pytest.mark.parametrize("name", ["gaussian", "weighted"])
-def test_chunk_sizes_do_not_matter_for_any_power(name, history, z):
-    chunked = learn(new(z, history=history), name, random_cuts(N, 40))
-    assert_identical(chunked, learned_at_once(name, z, history))
-
-
 @pytest.mark.parametrize("name", ["gaussian", "weighted", "tight_clusters", "many_columns"])
 def test_rows_in_a_folder_are_rows_in_memory(name, tmp_path):
     model = learn(new(history=tmp_path), name, random_cuts(len(data(name)[0]), 40))
@@ -221,11 +205,6 @@ def test_seeds_and_coreset_of_any_power_are_those_computed_from_scratch(z):
     assert_from_scratch(built, X, np.arange(N), weights)
 
 
-def test_more_clusters_than_there_are_need_a_look_at_all_rows():
-    built = learned_at_once("tight_clusters")._stream.sketch
-    assert any(winner is not None for winner in built.race.winners)
-
-
 @pytest.mark.parametrize("name", ["gaussian", "tight_clusters", "weighted", "means_of_1e8"])
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
 def test_clusters_of_shards_are_those_of_one_stream(name, order):
@@ -242,17 +221,6 @@ def test_clusters_of_shards_are_those_of_one_stream(name, order):
     assert merged.coreset_ == whole.coreset_
     assert merged.n_seen_ == N
     assert_same_centers_up_to_ids(merged.cluster_centers_, whole.cluster_centers_)
-
-
-def test_shards_in_folders_are_one_stream_too(tmp_path):
-    X, _ = data("gaussian")
-    one, other = (
-        new(history=tmp_path / str(a), first_id=a, warm_start=False).partial_fit(X[a:b])
-        for a, b in ((0, 1_050), (1_050, N))
-    )
-    whole = new(warm_start=False).fit(X)
-    assert one.merge(other).coreset_ == whole.coreset_
-    assert_same_centers_up_to_ids(one.cluster_centers_, whole.cluster_centers_)
 
 
 @pytest.mark.parametrize("history", ["memory", "folder"])
@@ -274,13 +242,6 @@ def test_clusters_know_nothing_of_forgotten_rows(name, history, tmp_path):
     model.partial_fit(X[at:], sample_weight=weights[at:])
     ids = np.concatenate([ids, np.arange(at, N)])
     assert_from_scratch(model._stream.snapshot(), X[ids], ids, weights[ids])
-
-
-def test_a_coreset_read_before_rows_are_forgotten_is_not_read_again():
-    X, _ = data("gaussian")
-    built = Clustering(2, random_state=SEED).add(X[:100])
-    assert built.coreset().ids.tolist() == list(range(100))
-    assert built.forget(range(5)).add(X[100:105]).coreset().ids.tolist() == list(range(5, 105))
 
 
 # -- rows of any shape --------------------------------------------------------------------------------

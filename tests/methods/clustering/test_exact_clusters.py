@@ -158,23 +158,6 @@ def test_without_means_or_rows_the_coreset_is_all_there_is(settings):
     assert np.array_equal(one.cluster_centers_, other.cluster_centers_)
 
 
-def test_models_of_exact_sums_do_not_depend_on_chunks():
-    X = blobs(3_000)
-    models = []
-    for size in (1, 999, 3_000):
-        model = OnlineClustering(5, coreset_size=200, random_state=0)
-        for start in range(0, len(X), size):
-            model.partial_fit(X[start : start + size])
-        models.append(model)
-    assert all(np.array_equal(models[0].cluster_centers_, model.cluster_centers_) for model in models[1:])
-    assert all(models[0].changes_ == model.changes_ for model in models[1:])
-
-
-def test_an_unknown_way_to_solve_is_refused():
-    with pytest.raises(ValueError, match="solve"):
-        OnlineClustering(3, solve="all").fit(blobs(50))
-
-
 @pytest.mark.parametrize("solve", ["exact", "coreset"])
 @pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
 def test_the_optimum_is_settled_on_all_rows_that_are_kept(z, solve):

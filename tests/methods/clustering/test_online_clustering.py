@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -64,22 +64,6 @@ def test_labels_distances_and_scores_agree(z):
     assert model.score(X, sample_weight=weights) == pytest.approx(-(weights @ distances.min(axis=1) ** z))
 
 
-def test_labels_are_those_of_the_last_fit():
-    model = fresh().fit(X)
-    labels = model.labels_.copy()
-    assert np.array_equal(model.partial_fit(rows(50, seed=1)).labels_, labels)
-    assert not hasattr(seen(), "labels_")
-
-
-def test_works_from_the_first_row():
-    model = fresh().learn_one(X[0])
-    assert np.array_equal(model.cluster_centers_, np.repeat(X[:1], 3, axis=0))
-    for row in X[1:100]:
-        assert 0 <= model.predict_one(row) < 3
-        model.learn_one(row)
-    assert model.n_changes_ == len(model.changes_) > 0
-
-
 def test_a_late_first_refresh_leaves_the_mean_row_as_the_only_center():
     model = fresh(refresh=Geometric(start=100)).partial_fit(X[:99])
     assert model.cluster_centers_ == pytest.approx(np.repeat(X[:99].mean(axis=0)[None], 3, axis=0), rel=1e-12)
@@ -125,17 +109,6 @@ def test_a_path_object_names_a_folder_too(tmp_path):
     assert np.array_equal(load(tmp_path / "model").cluster_centers_, model.cluster_centers_)
 
 
-# -- kinds of input ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("z", [1.0, 2.0])
-def test_whole_weights_cost_as_much_as_repetitions(z):
-    times = np.arange(len(X)) % 4
-    weighted = fresh(z=z).fit(X, sample_weight=times)
-    repeated = fresh(z=z).fit(X.repeat(times, axis=0))
-    assert weighted.regret_.optimum == pytest.approx(repeated.regret_.optimum, rel=1e-4)
-
-
 # -- what is refused -----------------------------------------------------------------------------------
 
 
@@ -176,11 +149,6 @@ def test_parameters_of_clustering_are_checked_by_name(parameter):
         refuses(fresh().set_params(**parameter), act, name, (ValueError, TypeError))
 
 
-def test_forgetting_needs_the_rows():
-    refuses(seen(history="coreset"), lambda model: model.forget([0]), 'history="memory"')
-    refuses(fresh(history="coreset", keep_history=True), lambda model: model.fit(X), "contradicts")
-
-
 def test_models_that_keep_their_rows_in_one_folder_do_not_meet(tmp_path):
     one, other = seen(history=str(tmp_path)), seen(history=str(tmp_path), random_state=1)
     in_memory = seen(random_state=1)
@@ -200,18 +168,6 @@ def test_models_that_keep_their_rows_in_one_folder_do_not_meet(tmp_path):
 def test_clusterings_of_other_settings_are_not_merged(settings, message):
     other = fresh(**{"first_id": 1000} | settings).partial_fit(X)
     refuses(seen(), lambda model: model.merge(other), message)
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda model: model.predict_one(X[0]),
-        lambda model: model.score(X),
-        lambda model: model.cluster_centers_,
-    ],
-)
-def test_no_clusters_are_read_before_rows_have_come(act):
-    refuses(fresh(), act, "has seen", NotFittedError)
 
 
 def test_a_construction_without_rows_says_so():

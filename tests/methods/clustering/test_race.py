@@ -6,8 +6,6 @@ judges the race must also convict races with a known defect.
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import permutations
 from unittest.mock import patch
 
 import numpy as np
@@ -20,7 +18,7 @@ from batch2online import sampling
 from batch2online.history import History
 from batch2online.methods import scores
 from batch2online.methods.clustering import race
-from batch2online.methods.clustering.race import Race, RowSearch, StageCandidates, exponentials
+from batch2online.methods.clustering.race import Race, exponentials
 from batch2online.methods.clustering.sketch import drawn_seeds
 from batch2online.rows import Rows
 
@@ -74,62 +72,6 @@ def test_variables_that_should_be_independent_look_so(pair):
     assert not looks_independent(u, mixed)
 
 
-# -- the law of the seeds ------------------------------------------------------------------------------
-
-POINTS = np.array([[0.0], [1.0], [1.5], [4.0], [9.0]])
-WEIGHTS = np.array([1.0, 3.0, 1.0, 2.0, 0.5])
-TRIALS = 4_000
-
-
-def exact_law(z):
-    """Probabilities of all ordered choices of three seeds."""
-    law = {}
-    for chosen in permutations(range(len(POINTS)), 3):
-        probability, losses = 1.0, np.ones(len(POINTS))
-        for place, index in enumerate(chosen):
-            mass = WEIGHTS * losses
-            probability *= mass[index] / mass.sum()
-            losses = np.abs(POINTS - POINTS[list(chosen[: place + 1]), 0]).min(axis=1) ** z
-        law[chosen] = probability
-    return law
-
-
-def has_the_right_law(z, variables=exponentials):
-    """Whether seeds of the same points under many ids are as frequent as they should be."""
-    every = np.arange(5 * TRIALS)
-    table = np.stack([variables(0, every, np.full(len(every), stage)) for stage in range(3)])
-    counts: Counter[tuple[int, ...]] = Counter()
-    with patch.object(scores, "exponentials", lambda seed, ids, stages: table[stages, ids]):
-        for ids in every.reshape(TRIALS, 5):
-            counts[tuple(scores.clustering_seeds(POINTS, 3, z, 0, WEIGHTS, ids).tolist())] += 1
-    law = exact_law(z)
-    assert sum(law.values()) == pytest.approx(1.0)
-    assert counts.keys() <= law.keys()
-    common = [chosen for chosen, p in law.items() if p * TRIALS >= 8]
-    observed = [counts[chosen] for chosen in common]
-    expected = [TRIALS * law[chosen] for chosen in common]
-    rest = TRIALS - sum(observed), TRIALS - sum(expected)
-    return stats.chisquare([*observed, rest[0]], [*expected, rest[1]]).pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize("z", [1.0, 2.0])
-def test_seeds_have_the_law_of_sampling_by_distance(z):
-    assert has_the_right_law(z)
-
-
-def the_same_in_every_stage(seed, ids, stages):
-    return exponentials(seed, ids, np.zeros_like(stages))
-
-
-def of_another_law(seed, ids, stages):
-    return np.sqrt(exponentials(seed, ids, stages))
-
-
-@pytest.mark.parametrize("defect", [the_same_in_every_stage, of_another_law])
-def test_defective_races_are_found(defect):
-    assert not has_the_right_law(2.0, defect)
-
-
 # -- how often seeds change ----------------------------------------------------------------------------
 
 
@@ -139,7 +81,8 @@ def seed_changes(k, n, seed):
     history, runs, old, changes = History(10_000, 2, 0), Race(k, 2.0, seed), None, 0
     for t in range(n):
         history = history.append(rows_of(X[t : t + 1], np.ones(1), t))
-        runs, seeds = runs.updated(history).run(history)
+        runs = runs.updated(history)
+        seeds = runs.run(history)
         changes += old is None or not np.array_equal(seeds, old)
         old = seeds
     return changes
@@ -170,7 +113,8 @@ def raced(X, weights, k, z, cuts):
     history, runs, seeds = History(1_000, X.shape[1], 0), Race(k, z, 5), np.empty(0)
     for start, stop in zip([0, *cuts], [*cuts, len(X)], strict=True):
         history = history.append(rows_of(X[start:stop], weights[start:stop], start))
-        runs, seeds = runs.updated(history).run(history)
+        runs = runs.updated(history)
+        seeds = runs.run(history)
     return seeds
 
 
@@ -227,25 +171,6 @@ def test_stages_that_share_a_search_have_the_winners_of_all_rows(z, searched):
         assert np.array_equal(raced(X, weights, 40, z, [700]), scores.clustering_seeds(X, 40, z, 5, weights))
 
 
-def test_rows_are_searched_once_for_the_same_seeds():
-    X = np.tile(np.random.default_rng(0).normal(size=(3, 2)), (700, 1))
-    history, searched = History(10_000, 2, 0), []
-    history = history.append(rows_of(X, np.ones(len(X))))
-    losses = RowSearch._losses
-
-    def counted(self, block, rows, seeds):
-        searched.append(len(rows))
-        return losses(self, block, rows, seeds)
-
-    with patch.object(RowSearch, "_losses", counted):
-        runs, seeds = Race(5, 2.0, 1).updated(history).run(history)
-        assert len(seeds) == 3
-        assert searched == [len(X)]
-        history = history.append(rows_of(X[:10], np.ones(10), len(X)))
-        runs.updated(history).run(history)
-    assert searched == [len(X), 10]
-
-
 @pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
 @pytest.mark.slow
 def test_seeds_of_kept_rows_are_those_of_the_plain_function(z):
@@ -257,12 +182,3 @@ def test_seeds_of_kept_rows_are_those_of_the_plain_function(z):
         rows = Rows(points, np.empty((n, 0)), rng.uniform(0.1, 50, size=n), ids)
         expected = scores.clustering_seeds(points, 20, z, seed, weights=rows.weights, ids=ids)
         assert np.array_equal(drawn_seeds(rows, 20, z, seed), expected)
-
-
-def test_more_candidates_than_are_kept_bound_the_keys_of_other_rows():
-    """Files of earlier versions hold more of them."""
-    keys = np.arange(1.0, 101.0)
-    candidates = StageCandidates(keys, np.arange(100), keys)
-    assert candidates.limit == 100.0
-    fewer = candidates.with_points(np.array([0.5]), np.array([100]), np.array([0.5]))
-    assert (len(fewer.positions), fewer.limit) == (race._KEPT, race._KEPT - 1.0)

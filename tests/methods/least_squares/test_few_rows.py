@@ -63,12 +63,6 @@ def test_models_move_with_columns_and_targets(n):
     assert prediction == pytest.approx(5 * (X @ plain.coefficients[0] + plain.intercepts[0]) - offset, rel=1e-6)
 
 
-def test_the_unit_of_weights_does_not_matter():
-    X, y = few()
-    light, heavy = (ridge(moments_of(X, y, np.full(len(X), weight)), len(X)) for weight in (1.0, 100.0))
-    assert light.coefficients == pytest.approx(heavy.coefficients, rel=1e-9)
-
-
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_constant_targets_and_columns_give_the_mean(value):
     X, _ = few()
@@ -120,18 +114,6 @@ def test_models_come_at_row_ten_and_at_doublings(n_targets):
     assert not model.has_model_
     model.partial_fit(X[9:], y[9:])
     assert [event.at for event in model.changes_][:5] == [20, 40, 80, 160, 320]
-
-
-def test_any_chunks_and_a_file_between_give_the_same_bits(tmp_path):
-    X, y = few(300)
-    whole, model = OnlineRegression(random_state=0).partial_fit(X, y), OnlineRegression(random_state=0)
-    for start in range(0, 300, 7):
-        model.partial_fit(X[start : start + 7], y[start : start + 7])
-        if start == 84:
-            model.save(tmp_path / "model.b2o")
-            model = load(tmp_path / "model.b2o")
-    assert (model.coef_ == whole.coef_).all()
-    assert model.regret_.loss == whole.regret_.loss
 
 
 def test_few_rows_are_predicted_better_than_by_least_squares():

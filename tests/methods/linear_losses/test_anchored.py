@@ -15,7 +15,6 @@ import pytest
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.coresets import Anchored
 from batch2online.methods.losses import Logistic, Poisson, Quantile
-from batch2online.refresh import Geometric
 from batch2online.rows import Rows, ones
 
 SEEDS, N, SIZE, CUTS = 600, 1_200, 1_000, (200, 1_025)
@@ -189,26 +188,6 @@ def test_shards_that_know_other_classes_merge():
     assert one.classes_.tolist() == ["a", "b", "c", "d"]
     best = OnlineClassifier(coreset_size=10**6).fit(rows, names)
     assert mean_log_loss(one, rows, names) < 1.02 * mean_log_loss(best, rows, names)
-
-
-@pytest.mark.slow
-def test_a_class_that_appears_late_is_learned_whatever_the_chunks():
-    rows, y = stream(4_000, 5, 4)
-    order = np.concatenate([np.flatnonzero(y < 2), np.random.default_rng(0).permutation(4_000)])
-    rows, labels = rows[order], np.array(["no", "yes", "other", "more"])[y[order]]
-    models = []
-    for chunk in (1, 97, len(rows)):
-        fitted = OnlineClassifier(coreset_size=400, random_state=2, refresh=Geometric(1.7))
-        stop = len(rows) if chunk > 1 else 2_400
-        for start in range(0, stop, chunk):
-            fitted.partial_fit(rows[start : start + chunk], labels[start : start + chunk])
-        for start in range(stop, len(rows), 500):
-            fitted.partial_fit(rows[start : start + 500], labels[start : start + 500])
-        models.append(fitted)
-    for fitted in models[1:]:
-        assert np.array_equal(fitted.coef_, models[0].coef_)
-        assert fitted.regret_ == models[0].regret_
-    assert excess(models[0].fit(rows, labels), rows, labels) < 0.02
 
 
 def test_the_objective_is_the_same_in_terms_of_more_classes():

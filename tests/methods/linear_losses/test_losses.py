@@ -16,7 +16,7 @@ from sklearn.linear_model import (
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_tweedie_deviance
 
 from batch2online import OnlineClassifier, OnlineRegression
-from batch2online.methods.linear_losses.grams import curvature_sum, weighted_gram
+from batch2online.methods.linear_losses.grams import curvature_sum
 from batch2online.methods.losses import (
     Gamma,
     HalfSquared,
@@ -117,17 +117,6 @@ def test_predictors_and_predictions_belong_to_each_other(loss):
     np.testing.assert_allclose(loss.predictor(loss.mean(eta)), eta, atol=1e-12)
 
 
-def test_second_derivatives_of_many_rows_are_sums_over_them():
-    rng, loss = np.random.default_rng(6), Logistic()
-    design, weights = rng.normal(size=(2_500, 30)), rng.random(2_500)
-    eta, none = rng.normal(size=(2_500, 4)), np.zeros((2_500, 4))
-    whole = curvature_sum(loss, design, weights, eta, none)
-    cuts = [slice(start, start + 100) for start in range(0, 2_500, 100)]
-    parts = [curvature_sum(loss, design[cut], weights[cut], eta[cut], none[cut]) for cut in cuts]
-    np.testing.assert_allclose(whole, np.sum(parts, axis=0), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(weighted_gram(design, weights), (design.T * weights) @ design, rtol=1e-9, atol=1e-9)
-
-
 def test_the_scale_of_huber_minimises_the_weighted_loss():
     rng, loss = np.random.default_rng(7), Huber()
     y, eta, weights = rng.standard_t(3, size=80), rng.normal(size=(80, 1)), rng.random(80)
@@ -156,11 +145,6 @@ def test_the_first_target_out_of_range_is_named():
         with pytest.raises(ValueError, match=message):
             loss.check(np.array(targets))
         loss.check(np.array(targets[:1]))
-
-
-def test_powers_that_have_names_of_their_own():
-    expected = {0.0: HalfSquared(), 1.0: Poisson(), 1.5: Tweedie(1.5), 2.0: Gamma()}
-    assert {power: predictor_loss("tweedie", power=power) for power in expected} == expected
 
 
 def test_a_name_that_is_no_loss_is_refused():

@@ -13,4 +13,4 @@ from batch2online.refresh import Geometric
 def test_models_of_many_columns_are_refitted_more_often(model, width, growth):
     X = np.random.default_rng(0).normal(size=(20, width))
     model = clone(model).partial_fit(X, X[:, 0] > 0)
-    assert model._stream.current.policy == Geometric(growth, start=3 * (width + 1))
+    assert model.stream.engine.policy == Geometric(growth, start=3 * (width + 1))

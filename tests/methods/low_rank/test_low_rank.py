@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from sklearn.decomposition import PCA
 
-from batch2online import OnlineLowRank, datasets, load, sampling
+from batch2online import OnlineLowRank, datasets, sampling
 from batch2online.checks import small_blocks
 from batch2online.coresets import RidgeLeverage
 from batch2online.methods import scores
-from batch2online.refresh import EveryStep, Geometric
+from batch2online.refresh import Geometric
 from batch2online.rows import Rows, ones
 
 N, SEED, SCALES = 2_400, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
@@ -288,18 +288,6 @@ def test_rows_that_come_after_zeros_are_kept(zeros):
     ids, weights = from_scratch(stream, np.arange(len(stream)), construction.sketch)
     assert np.array_equal(construction.coreset().ids, ids)
     assert np.array_equal(construction.coreset().weights, weights)
-
-
-@pytest.mark.parametrize("basis", ["stable", "variance"])
-def test_a_loaded_learner_continues_bit_for_bit_at_every_row(basis, tmp_path):
-    X = data("gaussian")[:60, :4]
-    model = OnlineLowRank(4, basis=basis, random_state=0, refresh=EveryStep()).partial_fit(X[:30])
-    model.save(tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    for row in X[30:]:
-        model.learn_one(row)
-        loaded.learn_one(row)
-    assert_identical(model, loaded)
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import click
 
 from batch2online import __version__
 from batch2online.app.cli import errors
 from batch2online.app.learners import TASK_NAMES, all_options, flag
-from batch2online.declaration import Setting
+from batch2online.app.options import ColumnOptions, FileFormat, RowOptions
+from batch2online.declaration import Setting, settings_of
 from batch2online.settings import TASKS
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
@@ -35,26 +33,6 @@ def options(*decorators: Option) -> Option:
     return decorate
 
 
-def _names(_context: Any, _option: Any, value: str | None) -> tuple[str, ...]:
-    """Split a comma-separated list; names with a comma are quoted."""
-    return tuple(next(csv.reader([value], skipinitialspace=True))) if value else ()
-
-
-def _separator(_context: Any, option: Any, value: str | None) -> str | None:
-    """Return a separator; those that are hard to type in a shell have names."""
-    known = {"tab": "\t", "\\t": "\t", "space": " ", "whitespace": "whitespace"}
-    if value is not None and value not in known and len(value) != 1:
-        raise click.BadParameter(f"{value!r} is not one character, nor 'tab', 'space' or 'whitespace'.", param=option)
-    return value if value is None else known.get(value, value)
-
-
-def _encoding(_context: Any, option: Any, value: str | None) -> str | None:
-    try:
-        return value if value is None else codecs.lookup(value).name
-    except LookupError:
-        raise click.BadParameter(f"{value!r} is not a known encoding; try cp1252 or latin-1.", param=option) from None
-
-
 def _choice(name: str, values: Sequence[str], shown: str, **more: Any) -> Option:
     return click.option(name, type=click.Choice(values), help=shown, **more)
 
@@ -67,49 +45,41 @@ def _number(name: str, shown: str, bounds: click.FloatRange | None = None, **mor
     return click.option(name, type=bounds or click.FloatRange(0), metavar="X", help=shown, **more)
 
 
-def _list(name: str, shown: str) -> Option:
-    return click.option(name, metavar="A,B,...", callback=_names, help=shown)
+def _declared(name: str, shown: str, *declared: Setting) -> Option:
+    """Return the option of a setting; ``declared`` are its declarations, of which each may allow further values."""
+    defaults = {each.default if each.written_default is None else each.written_default for each in declared}
+    default = defaults.pop()
+    if not (defaults or declared[0].is_required or default in (None, ()) or default is False):
+        is_word = not isinstance(default, str) or default.isalnum()
+        shown += f" Default: {'yes' if default is True else default if is_word else repr(default)}."
+    parts = dict.fromkeys(part for each in declared for part in each.written_parts)
+    if bool in parts:
+        return click.option(f"{flag(name)}/{flag(f'no-{name}')}", default=None, help=shown)
+    choices = dict.fromkeys(str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part))
+    if choices and len(parts) == 1:
+        return _choice(flag(name), list(choices), shown)
+    letters = {int: "N", float: "X", str: declared[0].metavar}
+    others = [letters.get(part, "A,B,...") for part in parts if get_origin(part) is not Literal]
+    return click.option(flag(name), metavar="|".join([*choices, *others]), help=shown)
 
 
-_SEP = "Separator of values: a character, tab, space or whitespace. Default: inferred."
-_BAD_LINES = "Lines with too few or too many values: raise an error or drop them."
-file_options = (
-    _choice("--format", FORMATS, "Format of FILE. Default: inferred."),
-    click.option("--header/--no-header", default=True, help="Whether the first line contains the column names."),
-    click.option("--sep", metavar="C", callback=_separator, help=_SEP),
-    click.option("--decimal", metavar="C", default=".", help="Decimal separator."),
-    click.option("--encoding", metavar="NAME", callback=_encoding, help="Encoding, e.g. cp1252. Default: UTF-8."),
-    click.option("--comment", metavar="C", help="Skip lines that start with C."),
-    _count("--skip-lines", "Skip the first N lines.", 0, default=0),
-    _choice("--bad-lines", ["refuse", "drop"], _BAD_LINES, default="refuse"),
-    _list("--na-values", "Additional strings to read as missing."),
-    click.option("--date-format", metavar="F", help="strptime format of dates, e.g. %d.%m.%Y. Default: ISO 8601."),
-    click.option(
-        "--query",
-        metavar="SQL",
-        help="Query of a SQLite or DuckDB database; without FILE, DuckDB reads the files it names.",
-    ),
-)
+def _of_table(cls: Any) -> list[Option]:
+    return [_declared(each.name, each.brief, each) for each in settings_of(cls) if each.name != "order"]
 
-_MISSING = (
-    "Missing values: impute the mean and add a column that says where, impute the mean alone, drop the row, raise an "
-    "error, or pass NaN to --estimator."
-)
-_CATEGORIES = "String columns: one-hot encode them or raise an error."
-_UNKNOWN = "Categories not among the first rows: encode as 'other', as all zeros, or raise an error."
-_MAX_LEVELS = "Maximum number of one-hot columns per feature; the most frequent categories get one."
-_DATES = "Dates: encode as days, as days, hour, weekday and month, or raise an error."
-columns = (
-    click.option("--target", metavar="COLUMN", help="Column to predict."),
-    _list("--columns", "Features. Default: all other columns."),
-    _list("--exclude", "Columns to ignore."),
-    _choice("--missing", ["indicator", "mean", "drop", "refuse", "keep"], _MISSING, default="indicator"),
-    _choice("--categories", ["encode", "refuse"], _CATEGORIES, default="encode"),
-    _choice("--unknown", ["other", "ignore", "refuse"], _UNKNOWN, default="other"),
-    _count("--max-levels", _MAX_LEVELS, default=100),
-    _choice("--dates", ["number", "parts", "refuse"], _DATES, default="number"),
-    *file_options,
-)
+
+def _of_learners() -> Iterator[Option]:
+    """Yield the options of estimators, with the tasks that have them."""
+    for name, tasks in all_options().items():
+        declared, briefs = list(tasks.values()), {each.brief for each in tasks.values()}
+        shown = declared[0].brief + ("" if len(tasks) > len(TASKS) else f" For {', '.join(tasks)}.")
+        if len(briefs) > 1:
+            shown = " ".join(f"{each.brief.removesuffix('.')} ({task})." for task, each in tasks.items())
+        yield _declared(name, shown, *declared)
+
+
+file_options = _of_table(FileFormat)
+columns = [*_of_table(ColumnOptions), *file_options]
+learner = options(*_of_learners())
 
 _set = click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="Parameter of --estimator; repeatable.")
 
@@ -122,47 +92,15 @@ stored_estimator = (
 )
 
 _ESTIMATOR = "Batch estimator to wrap: a dotted class name, or a .py file that defines `model`."
-_LOOKAHEAD = "Rows used to infer categories, means and scales. Default: the first 10000 of the stream."
 input_and_task = options(
     click.argument("files", metavar="[FILE]...", nargs=-1),
     click.option("--dataset", metavar="NAME", help="Built-in data set instead of FILE; see `batch2online datasets`."),
     _choice("--task", TASK_NAMES, "Learning task.", required=True),
     click.option("--estimator", "model", metavar="NAME", help=_ESTIMATOR),
     _set,
-    click.option("--standardize", is_flag=True, help="Standardize numeric features by the first rows."),
-    _count("--lookahead", _LOOKAHEAD),
+    *_of_table(RowOptions),
     *columns,
 )
-
-
-def _learner_option(name: str, declared: Mapping[str, Setting]) -> Option:
-    """Return the option of a setting of estimators, as the tasks that have it declare it."""
-    briefs, defaults = {each.brief for each in declared.values()}, {_default(each) for each in declared.values()}
-    shown = next(iter(briefs)) + ("" if len(declared) > len(TASKS) else f" For {', '.join(declared)}.")
-    if len(briefs) > 1:
-        shown = " ".join(f"{each.brief.removesuffix('.')} ({task})." for task, each in declared.items())
-    shown += f" Default: {defaults.pop()}." if len(defaults) == 1 and None not in defaults else ""
-    parts = dict.fromkeys(part for each in declared.values() for part in each.written_parts)
-    if bool in parts:
-        return click.option(f"{flag(name)}/{flag(f'no-{name}')}", default=None, help=shown)
-    choices = dict.fromkeys(str(choice) for part in parts for choice in get_args(part))
-    if choices and len(parts) == 1:
-        return _choice(flag(name), list(choices), shown)
-    known = {int: "N", float: "X", str: "PATH" if any(each.is_path for each in declared.values()) else name.upper()}
-    return click.option(
-        flag(name), metavar="|".join([*choices, *(known[part] for part in parts if part in known)]), help=shown
-    )
-
-
-def _default(each: Setting) -> str | None:
-    """Return the default of a setting as help shows it."""
-    default = each.default if each.written_default is None else each.written_default
-    if default is None or default is False or each.is_required:
-        return None
-    return "yes" if default is True else str(default)
-
-
-learner = options(*(_learner_option(name, tasks_of) for name, tasks_of in all_options().items()))
 
 
 def _json(shown: str) -> Option:
@@ -262,7 +200,7 @@ _EXCESS = "Share by which the loss of a replaced model must exceed that of the n
 @click.argument("model", type=_model_path)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--again", is_flag=True, help="Learn FILE although its content was learned before.")
-@_list("--alarms", "Alarms: order, changes, none. Default: order,changes.")
+@click.option("--alarms", metavar="A,B,...", help="Alarms: order, changes, none. Default: order,changes.")
 @_number("--alarm-excess", _EXCESS, click.FloatRange(0), default=0.05)
 @click.option("--webhook", metavar="URL", help="On an alarm, post the result as JSON to this address.")
 @click.option("--on-alarm", metavar="CMD", help="On an alarm, run this command with the result on standard input.")
@@ -384,7 +322,7 @@ def paper(**given: Any) -> None:
 )
 @_count("--max-models", "Maximum number of models.", default=100)
 @_count("--max-megabytes", "Maximum size of a request.", default=64)
-@_list("--estimators", "Packages whose estimators requests may name. Default: sklearn.")
+@click.option("--estimators", metavar="A,B,...", help="Packages whose estimators requests may name. Default: sklearn.")
 @click.option(
     "--source",
     "sources",

@@ -6,16 +6,17 @@ import csv
 import io
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from batch2online.app.inputs import DataError, FileFormat, Layout
+from batch2online.app.inputs import DataError, Layout
 from batch2online.app.learners import all_options, flag, options_of
-from batch2online.declaration import Setting
+from batch2online.app.options import ColumnOptions, FileFormat, RowOptions, file_format
+from batch2online.declaration import Setting, settings_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(FileFormat):
+class Settings(FileFormat, ColumnOptions, RowOptions):
     """The options of ``batch2online run`` that determine its result.
 
     ``learner`` holds those that were given of the settings of estimators, see :mod:`batch2online.settings`.
@@ -25,34 +26,24 @@ class Settings(FileFormat):
     model: str | None = None
     sets: tuple[str, ...] = ()
     learner: Mapping[str, Any] = field(default_factory=dict)
-    target: str | None = None
-    columns: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    standardize: bool = False
-    order: str = "given"
-    missing: str = "indicator"
-    categories: str = "encode"
-    unknown: str = "other"
-    max_levels: int = 100
-    dates: str = "number"
-    lookahead: int | None = None
 
     @classmethod
     def written(cls, options: Mapping[str, Any]) -> Settings:
         """Return the settings of options as a command line or the file of a run has them: strings, numbers, lists."""
-        own = {each.name for each in fields(cls)}
         given: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in options.items()
+            if value is not None
         }
-        known = options_of(given["task"], given.get("model") is not None)
-        learner = {name: value for name, value in given.items() if name in all_options() and value is not None}
-        for name in learner.keys() & known.keys():
-            try:
-                if isinstance(learner[name], str):
-                    learner[name] = known[name].parsed(learner[name])
-            except ValueError as error:
-                raise DataError(str(error).replace(name, flag(name), 1)) from error
-        return cls(learner=learner, **{name: value for name, value in given.items() if name in own})
+        task, model, sets = given["task"], given.get("model"), given.get("sets", ())
+        known = options_of(task, model is not None)
+        try:
+            tables = {each.name: each.parsed(given[each.name]) for each in _TABLES if each.name in given}
+            learner = {name: each.parsed(given[name]) for name, each in known.items() if name in given}
+        except ValueError as error:
+            raise of_option(error) from error
+        learner |= {name: given[name] for name in all_options().keys() - known.keys() if name in given}
+        return cls(task=task, model=model, sets=sets, learner=learner, **tables)
 
     @property
     def options(self) -> dict[str, Setting]:
@@ -82,38 +73,43 @@ class Settings(FileFormat):
 
     def layout(self, **further: Any) -> Layout:
         """Return how files are read."""
-        known = {field.name: getattr(self, field.name) for field in fields(FileFormat)}
-        return Layout(min_rows=min(self.lookahead or 1, 1 << 40), **known, **further)
+        return Layout(min_rows=min(self.lookahead or 1, 1 << 40), **format_of(vars(self)), **further)
 
     def command(self, paths: Sequence[str], dataset: str | None) -> str:
         """Return a command line that repeats the run."""
-        words = ["batch2online", "run", *(paths or (["--dataset", dataset] if dataset else [])), "--task", self.task]
+        source = paths or (["--dataset", dataset] if dataset else [])
+        words = ["batch2online", "run", *source, "--task", self.task]
         words += [] if self.model is None else ["--estimator", self.model]
         words += [word for each in self.sets for word in ("--set", each)]
-        for name, value in self.learner.items():
-            words += (
-                [flag(name), str(value)] if not isinstance(value, bool) else [flag(name if value else f"no-{name}")]
-            )
-        for each in self._of_tables():
-            value = getattr(self, each.name)
-            if value != each.default:
-                words.append("--no-header" if each.name == "header" else flag(each.name))
-                words += [] if isinstance(value, bool) else [listed(value) if isinstance(value, tuple) else str(value)]
+        changed = {each.name: getattr(self, each.name) for each in _TABLES if getattr(self, each.name) != each.default}
+        for name, value in (*self.learner.items(), *changed.items()):
+            words.append(flag(name if value is not False else f"no-{name}"))
+            words += [] if isinstance(value, bool) else [listed(value) if isinstance(value, tuple) else str(value)]
         return shlex.join(words)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all settings as JSON values; :meth:`written` takes them back."""
         learner = {name: self.learner.get(name, each.written_default) for name, each in self.options.items()}
-        values = {each.name: getattr(self, each.name) for each in self._of_tables()}
+        values = {each.name: getattr(self, each.name) for each in _TABLES}
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return {"task": self.task, "model": self.model, "sets": list(self.sets), **learner, **values}
 
-    @staticmethod
-    def _of_tables() -> list[Any]:
-        """Return the fields about columns and rows, then those about files."""
-        of_file = {each.name for each in fields(FileFormat)}
-        others = [each for each in fields(Settings) if each.name not in ("task", "model", "sets", "learner")]
-        return sorted(others, key=lambda each: each.name in of_file)
+
+_TABLES = (*settings_of(ColumnOptions), *settings_of(RowOptions), *settings_of(FileFormat))
+
+
+def format_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the format of a file from options as they were written."""
+    try:
+        return file_format(given)
+    except ValueError as error:
+        raise of_option(error) from error
+
+
+def of_option(error: ValueError) -> DataError:
+    """Return an error that begins with the name of a setting as one that begins with its option."""
+    name, _, rest = str(error).partition(" ")
+    return DataError(f"{flag(name)} {rest}")
 
 
 def listed(values: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from batch2online import datasets
 from batch2online._types import BoolArray
 from batch2online.app.cli.named_estimator import named_estimator
-from batch2online.app.cli.settings import Settings
+from batch2online.app.cli.settings import Settings, of_option
 from batch2online.app.inputs import DataError
 from batch2online.app.learners import HAVE_TARGETS, check_options, estimator_of
 from batch2online.datasets import NamedTable, synthetic
@@ -100,12 +100,12 @@ class Task:
 
     def estimator(self) -> Any:
         """Return an unfitted online estimator with the settings of the run."""
+        batch = self.batch() if self.is_wrapped else None
         try:
-            batch = self.batch() if self.is_wrapped else None
             model = estimator_of(self.settings.task, self.settings.learner, batch)
             return model.set_params(columns=self.column_options())
         except ValueError as error:
-            raise DataError(str(error)) from error
+            raise of_option(error) from error
 
     def column_options(self) -> Columns:
         """Return how tables become rows of numbers; all rows of a data set are known, and scale them beforehand."""

@@ -177,7 +177,7 @@ class ProgressLine:
         self._started = time.monotonic()
         self._counts: deque[tuple[float, int]] = deque()
         self.fraction: float | None = None
-        self._live: Live | None = None
+        self.live: Live | None = None
 
     def __call__(self, learner: LearningLoop | ClusterRun, fraction: float | None = None) -> None:
         """Update the line; ``fraction`` is the part of the input that has been learned, if that is known."""
@@ -186,19 +186,19 @@ class ProgressLine:
         self._counts.append((now, learner.rows))
         while len(self._counts) > 2 and self._counts[1][0] < now - _RECENT:
             self._counts.popleft()
-        if is_first and self._live is not None:
-            self._live.refresh()
+        if is_first and self.live is not None:
+            self.live.refresh()
 
     def note(self, note: str) -> None:
         """Print a note above the line."""
         if not self._is_quiet:
-            screen = console(stderr=True, soft_wrap=True) if self._live is None else self._live.console
+            screen = console(stderr=True, soft_wrap=True) if self.live is None else self.live.console
             screen.print(printable(f"Note: {note}.", style="dim"))
 
     def end(self) -> None:
         """Remove the line."""
-        if self._live is not None:
-            self._live.stop()
+        if self.live is not None:
+            self.live.stop()
 
     def rate(self, rows: int) -> float:
         """Return the rows per second since the start."""
@@ -265,5 +265,5 @@ def progress_line(name: str, quiet: bool) -> Iterator[ProgressLine]:
         yield line
         return
     with Live(line, console=screen, transient=True, refresh_per_second=_PER_SECOND) as live:
-        line._live = live
+        line.live = live
         yield line

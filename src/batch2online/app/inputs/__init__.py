@@ -6,13 +6,12 @@ parsed again by a single thread, which names the row.
 """
 
 from batch2online.app.inputs.batch import Batch, DataError, Remedy
-from batch2online.app.inputs.layout import FileFormat, Layout
+from batch2online.app.inputs.layout import Layout
 from batch2online.app.inputs.source import Source, open_source, open_sources, paths_of, source_of
 
 __all__ = [
     "Batch",
     "DataError",
-    "FileFormat",
     "Layout",
     "Remedy",
     "Source",

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,7 +67,7 @@ class Batch:
         Returns the place of a row in its file, such as "table.csv, line 17".
     """
 
-    table: Any
+    table: pa.Table
     place: Callable[[int], str]
 
     def __len__(self) -> int:
@@ -115,7 +114,7 @@ _DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?"
 _ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
 
 
-def check_zones(strings: Any, column: str, place: Callable[[int], str]) -> None:
+def check_zones(strings: pa.Array, column: str, place: Callable[[int], str]) -> None:
     """Raise an error if all values are dates, some with a time zone and others without."""
     naive, zoned = (np.asarray(pc.match_substring_regex(strings, pattern).fill_null(False)) for pattern in _ISO)
     if naive.any() and zoned.any() and (naive | zoned | np.asarray(strings.is_null())).all():

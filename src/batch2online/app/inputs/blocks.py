@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import math
 import os
 import re
@@ -12,8 +13,8 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from itertools import chain, islice
-from typing import Any
 
 import numpy as np
 
@@ -30,13 +31,13 @@ _NAP = 0.05
 _NEWLINE, _QUOTE = 10, 34
 
 
-def is_pipe(file: Any) -> bool:
+def is_pipe(file: BufferedReader) -> bool:
     """Whether bytes come from a pipe, a socket or a terminal."""
-    raw: Any = getattr(file, "raw", None)
-    return type(raw).__name__ == "FileIO" and not stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+    raw = getattr(file, "raw", None)
+    return isinstance(raw, io.FileIO) and not stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
 
 
-def _received(file: Any, name: str, layout: Layout) -> Iterator[bytes]:
+def _received(file: BufferedReader, name: str, layout: Layout) -> Iterator[bytes]:
     """Yield the bytes that arrive within some time after the first; a growing file is waited for at its end."""
     ended = False
     while not ended:
@@ -57,7 +58,7 @@ def _received(file: Any, name: str, layout: Layout) -> Iterator[bytes]:
             yield gathered
 
 
-def _has_more(file: Any, until: float) -> bool:
+def _has_more(file: BufferedReader, until: float) -> bool:
     """Wait for bytes or the end of a pipe; False if the time is over first, or if it cannot be waited for."""
     if sys.platform == "win32":
         return False
@@ -150,7 +151,7 @@ class Blocks:
         Bytes after which a quote opens a value; they may be set after the first block. None if quotes mean nothing.
     """
 
-    def __init__(self, file: Any, name: str, layout: Layout, separators: bytes | None) -> None:
+    def __init__(self, file: BufferedReader, name: str, layout: Layout, separators: bytes | None) -> None:
         self._file, self._name, self._layout, self.separators = file, name, layout, separators
         self.is_live = layout.follow or is_pipe(file)
 

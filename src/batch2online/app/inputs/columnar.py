@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from io import BufferedReader
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
@@ -29,7 +29,11 @@ class Columnar:
     """
 
     def __init__(
-        self, name: str, schema: Any, record_batches: Callable[[list[str]], Iterable[Any]], n_rows: int | None = None
+        self,
+        name: str,
+        schema: pa.Schema,
+        record_batches: Callable[[list[str]], Iterable[pa.RecordBatch]],
+        n_rows: int | None = None,
     ) -> None:
         self._name, self._record_batches, self.n_rows = name, record_batches, n_rows
         self.notes: list[str] = []
@@ -51,19 +55,19 @@ class Columnar:
                 start += len(records)
 
 
-def of_parquet(file: Any, name: str) -> Columnar:
+def of_parquet(file: str | BufferedReader, name: str) -> Columnar:
     """Return the reader of a Parquet file, by a path or an open file, a row group or less at a time."""
     with explained(f"{name} is truncated or not a Parquet file"):
         opened = parquet.ParquetFile(file, pre_buffer=False)
     is_local = isinstance(file, str)  # threads of Arrow must not wait for Python files
 
-    def record_batches(columns: list[str]) -> Iterator[Any]:
-        return opened.iter_batches(ROWS, columns=columns, use_threads=is_local)  # type: ignore[no-any-return]
+    def record_batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        yield from opened.iter_batches(ROWS, columns=columns, use_threads=is_local)
 
     return Columnar(name, opened.schema_arrow, record_batches, opened.metadata.num_rows)
 
 
-def of_arrow_stream(file: Any, name: str, is_live: bool) -> Columnar:
+def of_arrow_stream(file: BufferedReader, name: str, is_live: bool) -> Columnar:
     """Return the reader of Arrow's streaming format, from a file or a pipe."""
     with explained(f"{name} is truncated or not an Arrow stream"):
         opened = ipc.open_stream(file)
@@ -72,13 +76,13 @@ def of_arrow_stream(file: Any, name: str, is_live: bool) -> Columnar:
     return found
 
 
-def of_arrow_file(file: Any, name: str) -> Columnar:
+def of_arrow_file(file: str | BufferedReader, name: str) -> Columnar:
     """Return the reader of Arrow's file format, also called Feather, by a path or an open file."""
     with explained(f"{name} is truncated or not an Arrow file"):
         opened = ipc.open_file(pa.memory_map(file) if isinstance(file, str) else file)
     return Columnar(name, opened.schema, lambda _: map(opened.get_batch, range(opened.num_record_batches)))
 
 
-def of_table(table: Any, name: str) -> Columnar:
+def of_table(table: pa.Table, name: str) -> Columnar:
     """Return the reader of an Arrow table in memory."""
     return Columnar(name, table.schema, lambda columns: table.select(columns).to_batches(ROWS), table.num_rows)

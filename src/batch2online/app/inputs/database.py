@@ -57,7 +57,7 @@ def _duckdb_rows(connection: Any, query: str, name: str) -> Columnar:
     make = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader  # of versions before 2
     reader = make(ROWS)
 
-    def record_batches(_: list[str]) -> Iterator[Any]:
+    def record_batches(_: list[str]) -> Iterator[pa.RecordBatch]:
         with connection:  # which must live as long
             yield from reader
 
@@ -69,7 +69,7 @@ class SqliteRows:
 
     is_live = False
 
-    def __init__(self, connection: Any, query: str, name: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, query: str, name: str) -> None:
         self._name, self.notes = name, list[str]()
         self._cursor = connection.execute(query)
         if self._cursor.description is None:

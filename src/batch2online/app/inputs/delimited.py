@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from io import BufferedReader
 from itertools import chain, islice
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,7 +49,7 @@ class Delimited:
     layout : Layout
     """
 
-    def __init__(self, file: Any, name: str, layout: Layout) -> None:
+    def __init__(self, file: BufferedReader, name: str, layout: Layout) -> None:
         self._name, self._layout = name, layout
         self.notes: list[str] = []
         blocks = Blocks(file, name, layout, _SEPARATORS if layout.sep is None else _quoting(layout.sep))
@@ -107,7 +108,7 @@ class Delimited:
     def _cells(self, line: int, record: bytes) -> list[str]:
         separator = " " if self._separator == WHITESPACE else self._separator
         try:
-            (cells,) = csv.reader([*record.decode().splitlines(keepends=True)], delimiter=separator, strict=True)
+            (cells,) = csv.reader(io.StringIO(record.decode(), newline="\n"), delimiter=separator, strict=True)
         except UnicodeDecodeError as error:
             raise self._encoding_error(line, record, error) from error
         except (csv.Error, ValueError) as error:
@@ -116,7 +117,7 @@ class Delimited:
 
     # -- types -------------------------------------------------------------------------------------------------
 
-    def _settled(self) -> dict[str, Any]:
+    def _settled(self) -> dict[str, pa.DataType]:
         """Return the types of the columns for all blocks."""
         known = {name: self._layout.kinds.get(name) for name in self.names}
         if self._first.is_blank:
@@ -136,7 +137,9 @@ class Delimited:
             found |= {name: pa.string() for name in keys if _match(strings.column(name), r"\s*[-+]?\d+\s*") == 1.0}
         return found
 
-    def _settled_type(self, column: Any, name: str, known: ColumnType | None, place: Callable[[int], str]) -> Any:
+    def _settled_type(
+        self, column: pa.ChunkedArray, name: str, known: ColumnType | None, place: Callable[[int], str]
+    ) -> pa.DataType:
         """Return the type of a column: fractions may follow integers, a few strings among numbers are errors."""
         dtype = column.type
         if pa.types.is_null(dtype):
@@ -173,8 +176,8 @@ class Delimited:
             self.notes.append(f"{n_dropped:,} lines with too few or too many values were dropped")
 
     def _parsed(
-        self, block: Block, types: dict[str, Any], columns: Sequence[str] = ()
-    ) -> tuple[Any, Callable[[int], str], int]:
+        self, block: Block, types: dict[str, pa.DataType], columns: Sequence[str] = ()
+    ) -> tuple[pa.Table, Callable[[int], str], int]:
         """Return the table of a block, the places of its rows, and how many of its lines were dropped."""
         dropped: list[int] = []
         is_parallel = self._layout.bad_lines != "drop" and len(self.names) <= _WIDE  # a task a column costs time
@@ -189,12 +192,17 @@ class Delimited:
         return table, partial(self._place, block, tuple(dropped)), len(dropped)
 
     def _read(
-        self, block: Block, types: dict[str, Any], columns: Sequence[str], dropped: list[int], is_parallel: bool
-    ) -> Any:
+        self,
+        block: Block,
+        types: dict[str, pa.DataType],
+        columns: Sequence[str],
+        dropped: list[int],
+        is_parallel: bool,
+    ) -> pa.Table:
         """Return the table of a block; append the numbers of dropped rows to ``dropped``."""
         layout = self._layout
 
-        def drop(row: Any) -> str:
+        def drop(row: arrow_csv.InvalidRow) -> str:
             dropped.append(row.number - 1)
             return "skip"
 
@@ -274,13 +282,13 @@ def _is_number(cell: str) -> bool:
     return re.fullmatch(_NUMBER, cell) is not None or cell.strip() in _NO_NAMES
 
 
-def _match(strings: Any, pattern: str) -> float:
+def _match(strings: pa.ChunkedArray, pattern: str) -> float:
     """Return the share of strings that match a pattern, among those that are not missing."""
     matching = pc.sum(pc.match_substring_regex(strings, f"^({pattern})$")).as_py() or 0
     return float(matching / max(1, len(strings) - strings.null_count))
 
 
-def _is_inexact(column: Any) -> bool:
+def _is_inexact(column: pa.ChunkedArray) -> bool:
     """Whether numbers are too large for each integer to be a float64."""
     if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
         return False
@@ -301,7 +309,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _in_arrow(content: bytes) -> Any:
+def _in_arrow(content: bytes) -> pa.Buffer:
     """Return a copy in memory that Arrow owns.
 
     A thread of Arrow may drop its last reference while the interpreter exits. To release memory of Python it would

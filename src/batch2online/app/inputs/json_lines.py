@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from io import BufferedReader
 from itertools import chain
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -15,7 +15,7 @@ from batch2online.app.inputs.blocks import Block, Blocks, first_block
 from batch2online.app.inputs.layout import Layout
 from batch2online.app.inputs.values import column_of, settled_type
 
-_Row = dict[str, Any]
+_Row = dict[str, object]
 
 
 class JsonLines:
@@ -24,7 +24,7 @@ class JsonLines:
     A key that an object lacks is a missing value; a key that the first block lacks is ignored.
     """
 
-    def __init__(self, file: Any, name: str, layout: Layout) -> None:
+    def __init__(self, file: BufferedReader, name: str, layout: Layout) -> None:
         self._name, self._missing = name, frozenset(layout.na_values)
         blocks = Blocks(file, name, layout, separators=None)
         self._blocks, self.is_live = iter(blocks), blocks.is_live
@@ -35,7 +35,7 @@ class JsonLines:
         rows = self._rows(self._first)
         place = partial(self._place, self._first)
         self.notes: list[str] = []
-        self.types: dict[str, Any] = {}
+        self.types: dict[str, pa.DataType] = {}
         for column in dict.fromkeys(key for row in rows for key in row):
             kind, values = layout.kinds.get(column), [row.get(column) for row in rows]
             self.types[column] = ARROW_TYPES[kind] if kind in ARROW_TYPES else settled_type(values, column, place)
@@ -62,7 +62,7 @@ class JsonLines:
             rows = [{key: self._without_missing(value) for key, value in row.items()} for row in rows]
         return rows
 
-    def _without_missing(self, value: Any) -> Any:
+    def _without_missing(self, value: object) -> object:
         return None if type(value) is str and value in self._missing else value
 
     def _first_error(self, block: Block) -> DataError:
@@ -71,7 +71,8 @@ class JsonLines:
             try:
                 row = orjson.loads(record)
             except orjson.JSONDecodeError as error:
-                return DataError(f"{self._name}, line {line:,} is not valid JSON: {error.msg}.")
+                remedies = [Remedy.ENCODING] if "UTF-8" in error.msg else []
+                return DataError(f"{self._name}, line {line:,} is not valid JSON: {error.msg}.", *remedies)
             if not isinstance(row, dict):
                 break
         return DataError(f"{self._name}, line {line:,} is not a JSON object.")
@@ -80,7 +81,7 @@ class JsonLines:
         return f"{self._name}, line {block.line_of(row):,}"
 
 
-def _as_strings(values: Iterable[Any]) -> Any:
+def _as_strings(values: Iterable[object]) -> pa.Array:
     """Return values of any type as strings, other types as JSON."""
     plain = [None if v is None else v if type(v) is str else orjson.dumps(v).decode() for v in values]
     return pa.array(plain, pa.string())

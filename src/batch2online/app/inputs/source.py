@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import lzma
 import os
 import re
@@ -13,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from glob import escape, glob, has_magic
+from io import BufferedReader, RawIOBase, UnsupportedOperation
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, cast
 
 import pyarrow as pa
 
@@ -38,7 +38,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 class Reader(Protocol):
     """A table of one format, to read once."""
 
-    types: dict[str, Any]
+    types: dict[str, pa.DataType]
     notes: list[str]
     is_live: bool
 
@@ -52,7 +52,7 @@ class OpenFile:
 
     name: str
     reader: Reader
-    raw: Any = None
+    raw: BufferedReader | None = None
     size: int | None = None
 
     def progress(self, n_read: int) -> float | None:
@@ -60,7 +60,7 @@ class OpenFile:
         n_rows = getattr(self.reader, "n_rows", None)
         if n_rows is not None:
             return float(n_read / max(1, n_rows))
-        if not self.size:
+        if self.raw is None or not self.size:
             return None
         return 1.0 if self.raw.closed else float(self.raw.tell() / self.size)
 
@@ -92,7 +92,7 @@ class Source:
         first: OpenFile,
         paths: Sequence[str] = (),
         layout: Layout | None = None,
-        folders: Mapping[str, Any] | None = None,
+        folders: Mapping[str, pa.Array] | None = None,
     ) -> None:
         self._file, self._paths, self._layout = first, paths or [""], layout or Layout()
         self.name = first.name + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
@@ -180,7 +180,7 @@ def open_sources(paths: Sequence[str], layout: Layout) -> Source:
     return Source(_open(paths[0], layout), paths, layout, folders)
 
 
-def source_of(table: Any, name: str) -> Source:
+def source_of(table: pa.Table, name: str) -> Source:
     """Return an Arrow table in memory as a source."""
     return Source(OpenFile(name, of_table(table, name)))
 
@@ -207,7 +207,7 @@ def name_of(path: str) -> str:
     return "standard input" if path == "-" else path.rsplit("/", 1)[-1] if "://" in path else Path(path).name
 
 
-def folder_columns(paths: Sequence[str], known: Mapping[str, ColumnType]) -> dict[str, Any]:
+def folder_columns(paths: Sequence[str], known: Mapping[str, ColumnType]) -> dict[str, pa.Array]:
     """Return the columns that names of folders such as ``month=7`` give: numbers, dates or strings, one for each file.
 
     ``known`` are types of columns; one of strings stays so.
@@ -221,7 +221,7 @@ def folder_columns(paths: Sequence[str], known: Mapping[str, ColumnType]) -> dic
     return columns
 
 
-def _typed(strings: Any) -> Any:
+def _typed(strings: pa.Array) -> pa.Array:
     for dtype in (pa.float64(), pa.timestamp("us")):
         with suppress(pa.ArrowInvalid):
             return strings.cast(dtype)
@@ -240,9 +240,9 @@ def _open(path: str, layout: Layout) -> OpenFile:
         raise
 
 
-def _raw(path: str) -> Any:
+def _raw(path: str) -> BufferedReader:
     if path == "-":
-        return sys.stdin.buffer
+        return cast("BufferedReader", sys.stdin.buffer)
     if "://" in path:
         return _remote(path)
     if os.path.isdir(path):
@@ -251,16 +251,16 @@ def _raw(path: str) -> Any:
         return open(path, "rb")
 
 
-def _remote(path: str) -> Any:
+def _remote(path: str) -> BufferedReader:
     try:
         import fsspec
     except ImportError as error:
         raise DataError(f"{path} needs the package fsspec: pip install 'batch2online[remote]'.") from error
     with explained(f"{path} cannot be read", errors=(Exception,)):  # each file system has its own errors
-        return io.BufferedReader(fsspec.open(path, "rb").open())
+        return BufferedReader(fsspec.open(path, "rb").open())
 
 
-def _recognised(path: str, raw: Any, layout: Layout) -> OpenFile:
+def _recognised(path: str, raw: BufferedReader, layout: Layout) -> OpenFile:
     """Return the reader of a file, by its first bytes, then by its name."""
     name, is_local = name_of(path), path != "-" and "://" not in path
     start = _peek(raw, name)
@@ -291,32 +291,32 @@ def _recognised(path: str, raw: Any, layout: Layout) -> OpenFile:
     return OpenFile(name, (JsonLines if kind == "jsonl" else Delimited)(file, name, layout), raw, size)
 
 
-def _peek(file: Any, name: str) -> bytes:
+def _peek(file: BufferedReader, name: str) -> bytes:
     """Return the first bytes without consuming them."""
     with explained(f"{name} cannot be read"):
         return bytes(file.peek(16)[:4096])
 
 
-def _size(raw: Any) -> int | None:
+def _size(raw: BufferedReader) -> int | None:
     """Return the size of a plain file."""
     try:
         status = os.fstat(raw.fileno())
-    except (OSError, AttributeError, io.UnsupportedOperation):
+    except (OSError, AttributeError, UnsupportedOperation):
         return getattr(getattr(raw, "raw", None), "size", None)
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _unpacked(raw: Any, name: str, start: bytes, path: str) -> Any:
+def _unpacked(raw: BufferedReader, name: str, start: bytes, path: str) -> BufferedReader:
     """Return the file that a compressed one contains, or the file itself."""
     if start.startswith(_ZIP) and path != "-":
         return _unzipped(raw, name)
     packing = next((packing for magic, packing in _PACKED.items() if start.startswith(magic)), None)
     if packing is None:
         return raw
-    return io.BufferedReader(lzma.LZMAFile(raw) if packing == "xz" else pa.CompressedInputStream(raw, packing))
+    return BufferedReader(lzma.LZMAFile(raw) if packing == "xz" else pa.CompressedInputStream(raw, packing))
 
 
-def _unzipped(raw: Any, name: str) -> Any:
+def _unzipped(raw: BufferedReader, name: str) -> BufferedReader:
     """Return the only file of a zip archive; a workbook is a zip archive too."""
     with explained(
         f"{name} is a damaged archive", errors=(zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError)
@@ -327,7 +327,7 @@ def _unzipped(raw: Any, name: str) -> Any:
             raise DataError(f"{name} is an Excel workbook: save the sheet as CSV.")
         if len(members) != 1:
             raise DataError(f"{name} is an archive of {len(members)} files: extract it and give one of them.")
-        return io.BufferedReader(archive.open(members[0]))
+        return BufferedReader(cast("RawIOBase", archive.open(members[0])))
 
 
 def _format_of(start: bytes, path: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,7 @@ _NUMBERS = {int, float, bool, type(None)}
 _STRINGS = {str, type(None)}
 
 
-def settled_type(values: Sequence[Any], name: str, place: Callable[[int], str]) -> Any:
+def settled_type(values: Sequence[object], name: str, place: Callable[[int], str]) -> pa.DataType:
     """Return the type of a column: that of its first value, and dates if all values are."""
     first = next((value for value in values if value is not None), 0.0)
     if type(first) in _NUMBERS:
@@ -35,7 +34,7 @@ def settled_type(values: Sequence[Any], name: str, place: Callable[[int], str]) 
     return found
 
 
-def column_of(values: Sequence[Any], dtype: Any, name: str, place: Callable[[int], str]) -> Any:
+def column_of(values: Sequence[object], dtype: pa.DataType, name: str, place: Callable[[int], str]) -> pa.Array:
     """Return values as a column of a type; a DataError names the first value of another one."""
     if dtype == OTHER:
         return pa.nulls(len(values), OTHER)
@@ -55,14 +54,14 @@ def column_of(values: Sequence[Any], dtype: Any, name: str, place: Callable[[int
     return times
 
 
-def _times(strings: Any, dtype: Any) -> Any:
+def _times(strings: pa.Array, dtype: pa.DataType) -> pa.Array | None:
     """Return strings as dates with or without a time zone; None if they are not dates."""
     with suppress(pa.ArrowInvalid):
         return strings.cast(dtype)
     return None
 
 
-def _misfit(place: str, value: Any, dtype: Any, name: str) -> DataError:
+def _misfit(place: str, value: object, dtype: pa.DataType, name: str) -> DataError:
     shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:60]}…"
     remedies = ([Remedy.NA_VALUE] if type(value) is str else []) + [Remedy.EXCLUDE]
     message = f"{place}, column {name!r}: {shown} is not {SINGULAR[type_of_arrow(dtype)]}."

@@ -233,9 +233,9 @@ def palette() -> dict[str, str]:
     return dict(reversed(re.findall(r"--(\w+): (#\w+)", asset("charts.css"))))
 
 
-def diagonal(low: float, high: float) -> Series:
+def diagonal(ends: Sequence[float]) -> Series:
     """Return the line on which both axes agree."""
-    return Series("", [low, high], [low, high], "guide", "muted")
+    return Series("", [min(ends), max(ends)], [min(ends), max(ends)], "guide", "muted")
 
 
 def level(x: Sequence[float], at: float, colour: str = "muted") -> Series:

@@ -100,7 +100,7 @@ def _reliability_chart(rows: ClassifiedRows, wide: bool) -> Chart:
     drawn = Series("fraction of positives", mean.tolist(), fraction.tolist(), "both")
     what = f"of {rows.labels[1]}" if len(rows.labels) == 2 else "of the predicted class"
     note = f"Reliability diagram: probability {what} in ten bins of equal weight; on the diagonal it is calibrated."
-    return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal(0, 1)], note, wide, height=300)
+    return Chart("Reliability diagram with ten bins", x, y, [drawn, diagonal([0, 1])], note, wide, height=300)
 
 
 def _roc_chart(rows: ClassifiedRows) -> Chart:
@@ -111,7 +111,7 @@ def _roc_chart(rows: ClassifiedRows) -> Chart:
     axes = Axis("false positive rate", -0.02, 1.02), Axis("true positive rate", -0.02, 1.02)
     note = f"ROC curve of {rows.labels[1]}: the area under the curve is {auc(x, y):.4f}."
     title = "ROC curve: true positive rate against false positive rate"
-    return Chart(title, *axes, [curve, diagonal(0, 1)], note, height=300)
+    return Chart(title, *axes, [curve, diagonal([0, 1])], note, height=300)
 
 
 def coefficients_section(context: ReportContext, labels: list[str]) -> Section:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report.charts import Axis, Chart, Series
 from batch2online.app.report.context import ReportContext
 from batch2online.app.report.elements import Part, Section, note
-from batch2online.app.report.formatting import reason
 from batch2online.app.report.model_figures import dominance_warning, matrix_table, moments, note_of_columns
-from batch2online.results import ChangeEvent
-
-
-def described(context: ReportContext, event: ChangeEvent) -> str:
-    """Return the reason of a change, and the angle between the subspaces."""
-    return f"{reason(event)}; the subspace rotated by {math.degrees(event.magnitude):.3g} degrees"
 
 
 def sections(context: ReportContext) -> list[Section]:

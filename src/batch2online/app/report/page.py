@@ -29,17 +29,7 @@ KINDS: dict[str, ModuleType] = {
 
 
 def run_report(model: Any, result: dict[str, Any], run_time: RunTime | None = None) -> str:
-    """Return the report of a run as one self-contained page.
-
-    Parameters
-    ----------
-    model : online estimator
-        The model at the end of the run.
-    result : dict
-        The content of ``result.json``.
-    run_time : RunTime, optional
-        Date and duration of the run.
-    """
+    """Return the report of a run as one page: the model at its end, and the content of ``result.json``."""
     return page(run_context(model, result, run_time))
 
 

@@ -25,9 +25,9 @@ from batch2online.headline import excess, number
 from batch2online.methods.least_squares.problem import LeastSquares, standard_errors
 from batch2online.methods.least_squares.solver import least_squares
 from batch2online.methods.linear_losses.problem import LinearLossProblem
+from batch2online.methods.losses import REGRESSION_LOSSES
 
 _QUANTILES = (0.1, 0.5, 0.9)
-_LOG = ("poisson", "gamma", "tweedie")
 _NORMAL = 1.96
 
 
@@ -66,7 +66,7 @@ def sections(context: ReportContext) -> list[Section]:
         lead = f"One column per target.{note_of_columns(len(context.names))}"
         return [Section("Coefficients", lead, [matrix_table(targets, context.names, model.coef_)])]
     linear = "the intercept plus the sum of coefficients times features"
-    formula = f"exp of {linear}" if model.loss in _LOG else linear
+    formula = f"exp of {linear}" if REGRESSION_LOSSES[model.loss].has_log_link else linear
     widths = interval_widths(model)
     lead = (
         f"Prediction of {context.target or 'the target'}: {formula}.{_accuracy(model)} The effect is the coefficient "
@@ -86,7 +86,7 @@ def _residuals(context: ReportContext) -> Iterator[Section]:
         "Residuals of the current model on the weighted coreset, which it was fitted on, in ten bins of equal weight "
         f"by the prediction of {target}."
     )
-    of_means = model.loss in _LOG
+    of_means = REGRESSION_LOSSES[model.loss].has_log_link
     beside = _means_chart(rows, target) if of_means else _coverage_chart(rows, model)
     yield Section("Residuals", lead, [_residuals_chart(rows, of_means), beside])
 
@@ -110,7 +110,7 @@ def _residuals_chart(rows: PredictedRows, of_means: bool) -> Chart:
 
 def _means_chart(rows: PredictedRows, target: str) -> Chart:
     predicted, actual = (means.tolist() for means in binned_means(*rows))
-    series = [Series("mean target", predicted, actual, "both"), diagonal(min(predicted), max(predicted))]
+    series = [Series("mean target", predicted, actual, "both"), diagonal(predicted)]
     x, y = Axis.of("mean prediction", predicted), Axis.of("mean target", [*predicted, *actual])
     note = f"Mean {target} against the mean prediction in ten bins; on the diagonal they agree."
     return Chart("Mean targets against mean predictions, in ten bins", x, y, series, note, height=300)

@@ -35,7 +35,7 @@ _LARGEST_EXACT = 2**53
 
 _decode_numbers = msgspec.json.Decoder(list[dict[str, float]]).decode
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
-_decode_row = msgspec.json.Decoder(Row).decode
+_row_decoder = msgspec.json.Decoder(Row)
 
 
 class TableBody:
@@ -71,11 +71,12 @@ def table_of(body: bytes, content_type: str, max_values: int = MAX_VALUES) -> pa
         raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
     try:
         table = _READERS[kind](body, max_values)
+        n_names = len(set(table.column_names))  # names in CSV may be no UTF-8
     except (msgspec.MsgspecError, pa.ArrowException, ValueError, OSError, ArithmeticError, RecursionError) as error:
         raise RequestError(422, f"The body is not a table in {kind}: {error}") from error
     if not table.num_rows:
         raise RequestError(422, "The body has no rows.")
-    if len(set(table.column_names)) < table.num_columns:
+    if n_names < table.num_columns:
         raise RequestError(422, "Two columns have the same name.")
     return table
 
@@ -94,19 +95,17 @@ def _check_size(rows: int, columns: int, max_values: int) -> None:
 # -- JSON -----------------------------------------------------------------------------------------------------
 
 
-def _from_json(body: bytes, max_values: int) -> pa.Table:
-    _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
-    return _from_rows(_decode_rows(body), max_values)
+def _from_json(decode: Callable[[bytes], list[Row]]) -> Callable[[bytes, int], pa.Table]:
+    def table(body: bytes, max_values: int) -> pa.Table:
+        _check_size(10 * body.count(b"{"), 1, max_values)  # a dictionary takes as much memory as ten values
+        return _from_rows(decode(body), max_values)
 
-
-def _from_lines(body: bytes, max_values: int) -> pa.Table:
-    _check_size(10 * body.count(b"{"), 1, max_values)
-    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()], max_values)
+    return table
 
 
 def table_of_rows(contents: Sequence[bytes]) -> pa.Table:
     """Return rows that came one by one, each a JSON object."""
-    return _from_rows([_decode_row(content) for content in contents])
+    return _from_rows([_row_decoder.decode(content) for content in contents])
 
 
 def _from_rows(rows: Sequence[Mapping[str, Any]], max_values: int = MAX_VALUES) -> pa.Table:
@@ -138,6 +137,9 @@ def _numbers(values: Sequence[Any]) -> pa.Array:
 
 def exact_keys(column: pa.ChunkedArray) -> list[Any]:
     """Return keys of rows; a double that is an integer is that integer."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_temporal(kind):
+        raise RequestError(422, f"Keys are strings or integers, and these are of type {kind}: send strings.")
     found = []
     for key in column.to_pylist():
         if isinstance(key, float) and key.is_integer():
@@ -218,8 +220,8 @@ def _is_compressed(message: pa.ipc.Message) -> bool:
 
 
 _READERS: dict[str, Callable[[bytes, int], pa.Table]] = {
-    "application/json": _from_json,
-    "application/x-ndjson": _from_lines,
+    "application/json": _from_json(_decode_rows),
+    "application/x-ndjson": _from_json(_row_decoder.decode_lines),
     "text/csv": _from_csv,
     "application/vnd.apache.arrow.stream": _from_arrow,
 }

@@ -123,8 +123,7 @@ async def label(model: ServedModel, body: TableBody, key: KeyColumn = "key", onc
     keys, table = taken_keys(await body.table(), key)
     if keys is None or model.target is None or table.column_names != [model.target]:
         raise RequestError(422, f"Send the columns {key!r} and {model.target!r} alone.")
-    targets, _ = model.split(table)
-    await model.act(partial(model.durable.label, keys, targets), once)
+    await model.act(lambda **more: model.durable.label(keys, model.split(table)[0], **more), once)
     return LabelResult(len(keys))
 
 

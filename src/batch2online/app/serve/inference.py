@@ -7,9 +7,8 @@ behind the JSON as Triton's extension sends them.
 from __future__ import annotations
 
 import asyncio
-import math
 from functools import partial
-from typing import Annotated, Any, NewType
+from typing import Annotated, Any, Literal, NewType
 
 import msgspec
 import numpy as np
@@ -22,6 +21,9 @@ from batch2online.app.serve.models import ServedModel
 from batch2online.app.serve.problems import RequestError
 from batch2online.app.serve.routes import HEADERS, SENT, decoded, route
 
+Datatype = Literal[
+    "BOOL", "BYTES", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"
+]  # fmt: skip
 _DTYPES = {
     "BOOL": np.dtype("?"),
     **{f"UINT{8 * n}": np.dtype(f"<u{n}") for n in (1, 2, 4, 8)},
@@ -33,21 +35,29 @@ ROWS = "rows"
 """Name of a tensor (rows, columns) that holds all features, in the order of the model."""
 
 
+class Parameters(msgspec.Struct, frozen=True):
+    """What a request says of tensors, of all of them or of one."""
+
+    binary_data_size: Annotated[int, Meta(ge=0)] | None = None
+    binary_data: bool | None = None
+    binary_data_output: bool = False
+
+
 class Tensor(msgspec.Struct):
     """An input: a column, or all of them."""
 
     name: str
-    shape: list[int]
-    datatype: str
+    shape: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1, max_length=2)]
+    datatype: Datatype
     data: list[Any] | None = None
-    parameters: dict[str, Any] = {}
+    parameters: Parameters = Parameters()
 
 
 class WantedOutput(msgspec.Struct):
     """An output that the client names, and how it wants it."""
 
     name: str
-    parameters: dict[str, Any] = {}
+    parameters: Parameters = Parameters()
 
 
 class InferRequest(msgspec.Struct):
@@ -56,7 +66,7 @@ class InferRequest(msgspec.Struct):
     inputs: list[Tensor]
     id: str = ""
     outputs: list[WantedOutput] = []
-    parameters: dict[str, Any] = {}
+    parameters: Parameters = Parameters()
 
 
 InferBody = NewType("InferBody", bytes)
@@ -131,23 +141,13 @@ def _parsed(body: bytes, length: int | None) -> tuple[InferRequest, bytes]:
 
 def _table(asked: InferRequest, binary: bytes, names: list[str]) -> pa.Table:
     columns: dict[str, Any] = {}
-    for tensor in asked.inputs:
-        size = tensor.parameters.get("binary_data_size")
-        own = binary[:size] if isinstance(size, int) and 0 <= size <= len(binary) else None
-        binary = binary[len(own) :] if own is not None else binary
-        values = _array(tensor, own)
-        if values.ndim == 2 and values.shape[1] == len(names) != 1:
-            columns |= {name: pa.array(np.ascontiguousarray(values[:, j])) for j, name in enumerate(names)}
-        elif values.ndim == 1 or values.shape[1] == 1:
-            name = names[0] if tensor.name == ROWS and len(names) == 1 else tensor.name
-            columns[name] = pa.array(values.ravel().tolist() if values.dtype == object else values.ravel())
-        else:
-            raise RequestError(
-                422, f"Tensor {tensor.name!r} has shape {list(values.shape)}, expected [n, {len(names)}]."
-            )
     try:
+        for tensor in asked.inputs:
+            size = tensor.parameters.binary_data_size
+            columns |= _columns(tensor, _array(tensor, None if size is None else binary[:size]), names)
+            binary = binary[size or 0 :]
         table = pa.table(columns)
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise RequestError(422, f"The tensors are not columns of one table: {error}") from error
     if not table.num_rows:
         raise RequestError(422, "The tensors have no rows.")
@@ -156,25 +156,23 @@ def _table(asked: InferRequest, binary: bytes, names: list[str]) -> pa.Table:
 
 def _array(tensor: Tensor, binary: bytes | None) -> Any:
     """Return a tensor as an array; strings as objects."""
-    shape, n = tensor.shape, math.prod(tensor.shape)
-    if not 1 <= len(shape) <= 2 or min(shape) < 0:
-        raise RequestError(422, f"Tensor {tensor.name!r} has shape {shape}: send [n] or [n, columns].")
-    try:
-        if tensor.datatype == "BYTES":
-            values = np.array(_strings(binary) if binary is not None else tensor.data, dtype=object)
-        elif tensor.datatype not in _DTYPES:
-            raise RequestError(
-                422, f"Tensor {tensor.name!r} has datatype {tensor.datatype!r}: send {[*_DTYPES, 'BYTES']}."
-            )
-        elif binary is not None:
-            values = np.frombuffer(binary, _DTYPES[tensor.datatype])
-        else:
-            values = np.array(tensor.data, dtype=_DTYPES[tensor.datatype])
-        if values.size != n:
-            raise ValueError(f"found {values.size} values, and its shape {shape} has {n}")
-        return values.reshape(shape)
-    except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:
-        raise RequestError(422, f"Tensor {tensor.name!r}: {error}.") from error
+    if tensor.datatype == "BYTES":
+        values = np.array(tensor.data if binary is None else _strings(binary), dtype=object)
+    elif binary is None:
+        values = np.array(tensor.data, dtype=_DTYPES[tensor.datatype])
+    else:
+        values = np.frombuffer(binary, _DTYPES[tensor.datatype])
+    return values.reshape(tensor.shape)
+
+
+def _columns(tensor: Tensor, values: Any, names: list[str]) -> dict[str, Any]:
+    """Return the columns in a tensor: all features, or the one of its name."""
+    if values.ndim == 2 and values.shape[1] == len(names) != 1:
+        return {name: pa.array(np.ascontiguousarray(values[:, j])) for j, name in enumerate(names)}
+    if values.ndim == 2 and values.shape[1] != 1:
+        raise ValueError(f"{tensor.name!r} has shape {list(values.shape)}, expected [n, {len(names)}]")
+    name = names[0] if tensor.name == ROWS and len(names) == 1 else tensor.name
+    return {name: pa.array(values.ravel().tolist() if values.dtype == object else values.ravel())}
 
 
 def _strings(content: bytes) -> list[str]:
@@ -194,8 +192,8 @@ def _response(asked: InferRequest, model: ServedModel, found: Any) -> dict[str, 
     datatype = "BYTES" if not is_number else "INT64" if values.dtype == np.int64 else "FP64"
     output: dict[str, Any] = {"name": "predictions", "datatype": datatype, "shape": list(values.shape)}
     head = {"model_name": model.name, "model_version": str(model.version), "id": asked.id, "outputs": [output]}
-    default = asked.parameters.get("binary_data_output", False)
-    if not is_number or not any([default, *(each.parameters.get("binary_data", default) for each in asked.outputs)]):
+    wishes = [each.parameters.binary_data for each in asked.outputs]
+    if not is_number or not (asked.parameters.binary_data_output or any(wishes)):
         output["data"] = values.ravel().tolist()
         return head
     content = values.tobytes()

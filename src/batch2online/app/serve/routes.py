@@ -191,40 +191,27 @@ class Dispatcher:
         async def endpoint(request: Request) -> Response:
             route = routes.get(request.method) or routes["GET"]  # HEAD
             is_writing = route.writes_with and route.writes_with in request.query_params
-            try:
-                check_origin(request, self._tokens)
-                check_token(request, self._tokens, "write" if is_writing else route.access)
-                model = self._model_of(route, request)
-                return secured(await self._answered(route, request, model))
-            except RequestError as problem:
-                return secured(problem_response(problem))
+            check_origin(request, self._tokens)
+            check_token(request, self._tokens, "write" if is_writing else route.access)
+            given, is_async = await self._arguments(route, request), inspect.iscoroutinefunction(route.function)
+            found = await (route.function(**given) if is_async else asyncio.to_thread(route.function, **given))
+            return secured(found if isinstance(found, Response) else answer(found, route.statuses[0]))
 
         return endpoint
 
-    def _model_of(self, route: Route, request: Request) -> ServedModel | None:
-        has_model = any(each.where == "model" for each in route.parameters)
-        return self._models.get(request.path_params["name"]) if has_model else None
+    async def _arguments(self, route: Route, request: Request) -> dict[str, Any]:
+        """Return the values of the parameters of a route."""
+        places = {each.where for each in route.parameters}
+        if "model" in places:
+            request.state.model = self._models.get(request.path_params["name"])
+        body = await read_body(request, self._max_bytes) if "body" in places else b""
+        return {each.name: self._argument(each, request, body) for each in route.parameters}
 
-    async def _answered(self, route: Route, request: Request, model: ServedModel | None) -> Response:
-        """Call the function of a route; errors become problems, and the live page shows those of a model."""
-        try:
-            has_body = any(each.where == "body" for each in route.parameters)
-            body = await read_body(request, self._max_bytes) if has_body else b""
-            given = {each.name: self._argument(each, request, model, body) for each in route.parameters}
-            is_async = inspect.iscoroutinefunction(route.function)
-            found = await (route.function(**given) if is_async else asyncio.to_thread(route.function, **given))
-            return found if isinstance(found, Response) else answer(found, route.statuses[0])
-        except (RequestError, StoreError) as error:
-            problem = error if isinstance(error, RequestError) else RequestError(503, str(error))
-            if model is not None:
-                model.errors.append(problem.detail)
-            return problem_response(problem)
-
-    def _argument(self, each: Parameter, request: Request, model: ServedModel | None, body: bytes) -> Any:
+    def _argument(self, each: Parameter, request: Request, body: bytes) -> Any:
         """Return the value of a parameter."""
         match each.where:
             case "model":
-                return model
+                return request.state.model
             case "body" if each.kind is TableBody:
                 return TableBody(body, request.headers.get("content-type", ""), self._max_bytes)
             case "body":
@@ -264,17 +251,26 @@ def secured(response: Response) -> Response:
     return response
 
 
-async def on_http_exception(request: Request, error: Exception) -> Response:
-    """Answer a request for an address or a method that there is not."""
-    assert isinstance(error, HTTPException)
-    problem = RequestError(error.status_code, f"{request.method} {request.scope['path']}: {error.detail}.")
-    problem.headers.update(error.headers or {})
+async def on_error(request: Request, error: Exception) -> Response:
+    """Answer a request that failed, which the live page shows; what a fault of the service is, its log says alone."""
+    match error:
+        case RequestError():
+            problem = error
+        case StoreError():
+            problem = RequestError(503, str(error))
+        case HTTPException():
+            told = f"{request.method} {request.scope['path']}: {error.detail}."
+            problem = RequestError(error.status_code, told, **dict(error.headers or {}))
+        case _:
+            problem = RequestError(500, "The service failed; its log says why.")
+    model: ServedModel | None = getattr(request.state, "model", None)
+    if model is not None:
+        model.errors.append(problem.detail)
     return secured(problem_response(problem))
 
 
-async def on_error(request: Request, error: Exception) -> Response:
-    """Answer a request that failed for a reason of the service, without details of it."""
-    return secured(problem_response(RequestError(500, "The service failed; its log says why.")))
+ERRORS = (RequestError, StoreError, HTTPException, Exception)
+"""What :func:`on_error` answers."""
 
 
 # -- OpenAPI --------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 
 from batch2online.app.serve import endpoints, inference, live, routes  # noqa: F401  # they declare routes
 from batch2online.app.serve.access import Tokens
@@ -61,7 +60,7 @@ def create_app(
         await asyncio.to_thread(models.close)
 
     dispatcher = routes.Dispatcher((models, Metrics(models), stop), tokens, max_bytes)
-    handlers: Any = {HTTPException: routes.on_http_exception, Exception: routes.on_error}
+    handlers: Any = dict.fromkeys(routes.ERRORS, routes.on_error)
     app = Starlette(routes=dispatcher.addresses(), exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
     return app

@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 import sklearn
 from scipy.special import softmax
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import IncrementalPCA
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
+from sklearn.linear_model import LogisticRegression, SGDRegressor
 
-from batch2online._types import FloatArray, Seed
+from batch2online._types import FloatArray
 
 
 class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
@@ -30,35 +30,27 @@ class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
         return np.ones((len(X), 1)) if len(self.classes_) == 1 else np.asarray(super().predict_proba(X))
 
 
-class StochasticGradient(SGDClassifier):  # type: ignore[misc]
-    """``SGDClassifier(loss="log_loss")``, which wants to know all classes beforehand."""
+class WithClasses(BaseEstimator):  # type: ignore[misc]
+    """A classifier of scikit-learn that wants to know all classes beforehand.
 
-    def __init__(self, n_classes: int = 2, random_state: Seed = None) -> None:
-        super().__init__(loss="log_loss", random_state=random_state)
+    Margins are taken for logits where it gives no probabilities.
+    """
+
+    def __init__(self, model: Any, n_classes: int = 2) -> None:
+        self.model = model
         self.n_classes = n_classes
-
-    def partial_fit(self, X: FloatArray, y: FloatArray) -> Self:
-        super().partial_fit(X, y, classes=np.arange(float(self.n_classes)))
-        return self
-
-
-class PassiveAggressive(BaseEstimator):  # type: ignore[misc]
-    """scikit-learn's Passive-Aggressive classifier, whose margins are taken for logits: it gives no probabilities."""
-
-    def __init__(self, n_classes: int = 2, random_state: Seed = None) -> None:
-        self.n_classes = n_classes
-        self.random_state = random_state
 
     def partial_fit(self, X: FloatArray, y: FloatArray) -> Self:
         if "model_" not in vars(self):
-            self.classes_ = np.arange(float(self.n_classes))
-            self.model_ = passive_aggressive_classifier().set_params(random_state=self.random_state)
+            self.classes_, self.model_ = np.arange(float(self.n_classes)), clone(self.model)
         self.model_.partial_fit(X, y, classes=self.classes_)
         return self
 
     def predict_proba(self, X: FloatArray) -> FloatArray:
         if "model_" not in vars(self):
-            raise NotFittedError("This PassiveAggressive has seen no rows.")
+            raise NotFittedError("This WithClasses has seen no rows.")
+        if hasattr(self.model_, "predict_proba"):
+            return np.asarray(self.model_.predict_proba(X))
         margins = self.model_.decision_function(X)
         both = np.column_stack([-margins / 2, margins / 2]) if margins.ndim == 1 else margins
         return np.asarray(softmax(both, axis=1))

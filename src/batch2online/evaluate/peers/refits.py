@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import eigh, solve
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 
 from batch2online._types import FloatArray, Seed
 from batch2online.numerics.matching import matched, shared_weight
@@ -21,7 +24,7 @@ STARTS = 8
 
 
 class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of both: a batch estimator that is refitted as rows accumulate, and predicts."""
+    """Base of all: a batch estimator that is refitted as rows accumulate, and predicts."""
 
     estimator: Any
     growth: float
@@ -172,6 +175,49 @@ def reservoir_replacements(
     for place, row in zip(places[places < size], later[places < size], strict=True):
         sample[place] = row
     return sample
+
+
+TINY = 1e-9
+"""Added to the diagonal of a Gram matrix, so that fewer rows than columns have a solution too."""
+
+
+class Gram(_Refitted):
+    """The Gram matrix of all rows so far, solved whenever their number has grown by a factor.
+
+    With targets it gives least squares with an intercept, without them the leading subspace through zero.
+
+    Examples
+    --------
+    >>> Gram().partial_fit(np.array([[0.0], [1.0]]), np.array([1.0, 3.0])).predict([[2.0]]).round(6).tolist()
+    [5.0]
+    >>> Gram(1).partial_fit(np.array([[3.0, 0.0], [0.0, 1.0]])).components_.round(6).tolist()
+    [[1.0, 0.0]]
+    """
+
+    estimator = None
+
+    def __init__(self, n_components: int = 0, growth: float = 2.0) -> None:
+        self.n_components = n_components
+        self.growth = growth
+
+    def _start(self, width: int) -> None:
+        self.gram_ = np.zeros((width + (not self.n_components),) * 2)
+
+    def _keep(self, rows: FloatArray) -> None:
+        rows = rows if self.n_components else np.column_stack([np.ones(len(rows)), rows])
+        self.gram_ += rows.T @ rows
+
+    def _kept(self) -> FloatArray:
+        return self.gram_
+
+    def _fitted(self, rows: FloatArray) -> Any:
+        d = len(rows)
+        if self.n_components:
+            return SimpleNamespace(components_=eigh(rows, subset_by_index=[d - self.n_components, d - 1])[1].T)
+        weights = solve(rows[:-1, :-1] + TINY * np.eye(d - 1), rows[:-1, -1], assume_a="pos")
+        model = LinearRegression()
+        model.coef_, model.intercept_ = weights[1:], weights[0]
+        return model
 
 
 class KMeansRefits(FollowTheLeader):

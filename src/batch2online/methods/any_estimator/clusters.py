@@ -8,12 +8,14 @@ import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.methods.any_estimator.models import final_step
+from batch2online.methods.any_estimator.models import Model, final_step
 from batch2online.numerics.distances import squared_distances
 from batch2online.numerics.matching import matched, matched_weight, shared_weight
 
+Labels = np.ndarray[Any, Any]
 
-def churn(old: Any, new: Any, weights: FloatArray) -> float:
+
+def churn(old: Labels, new: Labels, weights: FloatArray) -> float:
     """Return the share of the weight whose label changes, however the new clusters are numbered.
 
     >>> churn([0, 0, 1, 1], [1, 1, 0, 1], np.ones(4))
@@ -24,7 +26,7 @@ def churn(old: Any, new: Any, weights: FloatArray) -> float:
     return 1.0 - matched_weight(shared_weight(before, after, weights, len(labels))) / float(weights.sum())
 
 
-def order_like(old: Any, new: Any, old_labels: Any, new_labels: Any, weights: FloatArray) -> IntArray | None:
+def order_like(old: Model, new: Model, old_labels: Labels, new_labels: Labels, weights: FloatArray) -> IntArray | None:
     """Return which cluster of a new k-means continues each of the old one; None for all other clusterers."""
     before, after = final_step(old), final_step(new)
     if type(after) not in (KMeans, MiniBatchKMeans) or type(before) is not type(after):
@@ -36,7 +38,7 @@ def order_like(old: Any, new: Any, old_labels: Any, new_labels: Any, weights: Fl
     return matched(shared_weight(one, other, weights, len(centers[0])), np.sqrt(squared_distances(*reversed(centers))))
 
 
-def renumber(model: Any, order: IntArray) -> None:
+def renumber(model: Model, order: IntArray) -> None:
     """Give the clusters of a k-means that was fitted just now another order."""
     last = final_step(model)
     if len(order) != len(last.cluster_centers_):

@@ -12,11 +12,11 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from batch2online.methods.any_estimator.models import final_step
+from batch2online.methods.any_estimator.models import Estimator, final_step
 from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.low_rank.sketch import RidgeLeverage
-from batch2online.sketches.uniform import Uniform
+from batch2online.methods.plain_coresets import Uniform
 
 DEFAULT_SIZE = 5_000
 """Expected rows of a coreset that is not sized by memory."""
@@ -41,7 +41,7 @@ class Choice(NamedTuple):
     by_memory: bool = True
 
 
-def kind_of(estimator: Any) -> str:
+def kind_of(estimator: Estimator) -> str:
     """One of regressor, classifier, clusterer, density, transformer, estimator (anything with ``fit``), function."""
     if isinstance(estimator, type):
         name = estimator.__name__
@@ -61,13 +61,10 @@ def kind_of(estimator: Any) -> str:
     return "transformer" if hasattr(estimator, "transform") else "estimator"
 
 
-def check_supported(estimator: Any, kind: str) -> None:
+def check_supported(estimator: Estimator, kind: str) -> None:
     """Raise TypeError for an estimator that needs more than rows, or that does nothing for rows to come."""
-    name = type(estimator).__name__
-    is_other = kind == "estimator"
-    group = next(
-        (each for each in ("group", "qid", "group_id") if is_other and has_fit_parameter(estimator, each)), None
-    )
+    name, groups = type(estimator).__name__, ("group", "qid", "group_id") if kind == "estimator" else ()
+    group = next((each for each in groups if has_fit_parameter(estimator, each)), None)
     if group is not None:
         raise TypeError(
             f"{name} ranks rows within groups, fit(X, y, {group}=...), and a stream of rows has no groups: wrap a "
@@ -81,24 +78,24 @@ def check_supported(estimator: Any, kind: str) -> None:
         )
 
 
-def default_loss(kind: str, estimator: Any) -> str:
+_LOSSES = {
+    "regressor": "squared",
+    "classifier": "log",
+    "clusterer": "squared_distance",
+    "density": "negative_log_likelihood",
+    "transformer": "reconstruction",
+}
+
+
+def default_loss(kind: str, estimator: Estimator) -> str:
     """Return the default loss of a type of estimator."""
-    if kind == "classifier":
-        return "log" if hasattr(estimator, "predict_proba") else "zero_one"
-    names = {
-        "regressor": "squared",
-        "clusterer": "squared_distance",
-        "density": "negative_log_likelihood",
-        "transformer": "reconstruction",
-    }
-    if kind not in names:
+    if kind not in _LOSSES:
         raise ValueError(f"loss is needed for this {kind}: a function loss(model, points[, targets]) or a name.")
-    return names[kind]
+    has_probabilities = kind != "classifier" or hasattr(estimator, "predict_proba")
+    return _LOSSES[kind] if has_probabilities else "zero_one"
 
 
-def default_coreset(
-    kind: str, estimator: Any, resample: bool, by_rows_alone: Any = False, is_numeric: bool = True
-) -> Choice:
+def default_coreset(kind: str, estimator: Estimator, resample: bool, by_rows_alone: bool, is_numeric: bool) -> Choice:
     """Return the default coreset of a type of estimator.
 
     A window is summed again at every refresh check, from rows alone, and shards have no order: no current model can
@@ -112,20 +109,20 @@ def default_coreset(
             return Choice(Uniform, "Uniform", f"a {kind} of rows without scores")
         make = partial(PilotSampling, labels=kind == "classifier", leverage=is_numeric)
         return Choice(make, "PilotSampling", f"a {kind}")
-    if is_numeric and kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):
-        k = int(last.n_clusters)
-        return Choice(  # it always keeps its rows
-            lambda keep_history=True, **settings: Clustering(k, **settings), "Clustering", f"{k} clusters", False
-        )
-    is_decomposition = last is estimator and type(last) in (PCA, TruncatedSVD)
-    if is_numeric and is_decomposition and isinstance(last.n_components, int | np.integer):
-        rank = int(last.n_components)
-        decompose = partial(RidgeLeverage, rank, intercept=type(last) is PCA)
-        return Choice(decompose, "RidgeLeverage", f"rank {rank}", False)
+    k, rank = getattr(last, "n_clusters", None), getattr(last, "n_components", None)
+    if is_numeric and kind == "clusterer" and isinstance(k, int | np.integer):
+        return Choice(partial(_clustering, int(k)), "Clustering", f"{k} clusters", by_memory=False)
+    if is_numeric and type(estimator) in (PCA, TruncatedSVD) and isinstance(rank, int | np.integer):
+        decompose = partial(RidgeLeverage, int(rank), intercept=type(estimator) is PCA)
+        return Choice(decompose, "RidgeLeverage", f"rank {rank}", by_memory=False)
     return Choice(Uniform, "Uniform", f"a {kind} of no particular structure")
 
 
-def size_by_memory(estimator: Any, memory: int, columns: int) -> int:
+def _clustering(k: int, keep_history: bool = True, **settings: Any) -> Clustering:
+    return Clustering(k, **settings)  # it always keeps its rows
+
+
+def size_by_memory(estimator: Estimator, memory: int, columns: int) -> int:
     """Return the rows up to which all are kept: those that the memory holds, fewer where a fit takes their square.
 
     >>> from sklearn.neighbors import KNeighborsRegressor
@@ -161,7 +158,7 @@ def checked_churn_price(price: float | None, kind: str) -> float:
     return float(price)
 
 
-def start_of(estimator: Any, width: int) -> int:
+def start_of(estimator: Estimator, width: int) -> int:
     """Rows before the first model: three for each column, ten for each cluster or component, never below twenty."""
     parts = [getattr(final_step(estimator), name, None) for name in ("n_clusters", "n_components")]
     largest = max((int(part) for part in parts if isinstance(part, int | np.integer)), default=0)

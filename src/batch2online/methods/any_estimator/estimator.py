@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
@@ -20,6 +19,8 @@ from sklearn.utils.metaestimators import available_if
 from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
+from batch2online.engine.builder import CoresetBuilder
+from batch2online.engine.stream import Stream
 from batch2online.estimator import Trusted
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
@@ -27,7 +28,7 @@ from batch2online.methods.any_estimator import defaults, input_support
 from batch2online.methods.any_estimator.models import InputRows
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
 from batch2online.methods.any_estimator.row_losses import loss_of
-from batch2online.methods.any_estimator.stored_models import check_trusted, stored_model
+from batch2online.methods.any_estimator.stored_models import check_trusted
 from batch2online.methods.any_estimator.stored_parameters import (
     is_missing,
     parameter_of,
@@ -41,21 +42,18 @@ from batch2online.numerics.memory import parsed_bytes
 from batch2online.numerics.threads import one_openmp_thread
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch
+from batch2online.rows import Batch, check_width
+from batch2online.schema import require
 from batch2online.settings import WrappedSettings
 from batch2online.sketches.base import Coreset, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
-from batch2online.state import StreamState
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
-from batch2online.stream import Stream
 from batch2online.tables.back import FRAMES, Encoding, Form, FrameSchema, container_of, read_one
 from batch2online.tables.capsules import table as arrow_table
 from batch2online.tables.codec import Codec, Columns
 from batch2online.tables.columns import NUMBER, TypedTable
 from batch2online.tables.strings import MISSING, StringTable, hash_code
 from batch2online.validation import check_targets
-from batch2online.warm_up import Free
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
@@ -130,8 +128,6 @@ class BatchToOnline(Labelled, WrappedSettings):
     >>> model.n_seen_, model.predict(X[:2]).shape, model.coef_.shape
     (442, (2,), (10,))
     """
-
-    _problem = type(None)  # a file holds none: it is made by the parameters
 
     _first_encoding = Encoding()  # of an estimator that is about to see its first rows
 
@@ -210,7 +206,10 @@ class BatchToOnline(Labelled, WrappedSettings):
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
         may_be_missing = encoding.schema is not None and input_support.accepts_missing(self.estimator)
-        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._origin is not None
+        is_numeric, by_rows_alone = (
+            encoding.is_numeric and not may_be_missing,
+            bool(self.window or self._origin is not None),
+        )
         return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, is_numeric)
 
     def _copied_coreset(self, template: CoresetBuilder) -> CoresetBuilder:
@@ -221,7 +220,7 @@ class BatchToOnline(Labelled, WrappedSettings):
         if self.random_state is not None:
             coreset.seed = sampling.seed_from(self.random_state)
         if self.first_id:
-            coreset.next_id = int(self.first_id)
+            coreset.first_id = int(self.first_id)
         coreset.keep_history = coreset.keep_history or bool(self.keep_history)
         if self.half_life not in (None, "auto"):
             coreset.decay = ForwardDecay.of(self.half_life)
@@ -231,9 +230,11 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     @property
     def _needs_targets(self) -> bool:  # type: ignore[override]
+        if self.__sklearn_is_fitted__():
+            return bool(self._stream.n_targets)
         kind = defaults.kind_of(self.estimator)
         if kind in ("function", "estimator"):
-            return self.__sklearn_is_fitted__() and bool(self._stream.n_targets)
+            return False
         return kind in ("regressor", "classifier") or bool(get_tags(self.estimator).target_tags.required)
 
     @property
@@ -260,7 +261,7 @@ class BatchToOnline(Labelled, WrappedSettings):
         """The loss, if it is not made for all targets; before the stream begins, that of the parameters."""
         given = None if self.loss is None else loss_of(self.loss)
         loss = self._stream.problem.loss if self.__sklearn_is_fitted__() else given
-        return loss if isinstance(loss, PredictorLoss) else None
+        return loss if isinstance(loss, PredictorLoss) and not loss.has_classes else None
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -292,12 +293,12 @@ class BatchToOnline(Labelled, WrappedSettings):
             self._cannot_take = container_of(X) in FRAMES and not input_support.takes(self.estimator, X)
         return super()._encodes(X)
 
-    def _table_stream(self, codec: Codec, n_targets: int, is_flat: bool, seed: Any) -> Stream:
-        """Return a stream without rows, of features; with missing values among them, as in arrays that have some."""
-        if codec.options.missing == "keep":
+    def _stream_to_begin(self, shape: tuple[int, int], is_flat: bool, seed: Any, codec: Codec | None = None) -> Stream:
+        """Return a stream that is to begin; its features may have missing values, as arrays may."""
+        if codec is not None and codec.options.missing == "keep":
             columns = tuple(Form(place, NUMBER, "float64") for place in range(codec.width))
             self._first_encoding = Encoding(FrameSchema("array", columns))
-        return super()._table_stream(codec, n_targets, is_flat, seed)
+        return super()._stream_to_begin(shape, is_flat, seed, codec)
 
     def _coded(self, codec: Codec, table: TypedTable) -> FloatArray:
         if codec.options.missing != "keep":
@@ -384,12 +385,11 @@ class BatchToOnline(Labelled, WrappedSettings):
         return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
 
     def _restored_answerer(self, stored: Any) -> Any:
-        super()._restored_answerer(stored)
-        current = self._stream.current
         if isinstance(stored, FittedEstimator):
-            if current.has_model and stored.has_rows_of(current.model):
-                return current.model
-            current.problem.open(stored, None, may_fit=True)
+            stream = self._stream
+            if stream.has_model and stored.has_rows_of(stream.model):
+                return stream.model
+            stream.problem.open(stored, None, may_fit=True)
         return stored
 
     def _finish_fit(self, X: Any) -> None:
@@ -441,7 +441,7 @@ class BatchToOnline(Labelled, WrappedSettings):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset.
 
         That model is the current one or one fitted now. The cost of a flexible one (trees, boosters, kernels,
-        neighbours, fewer than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
+        neighbours, fewer than 10 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows
         under a model of the other half.
         """
         stream = self._check_fitted().view()
@@ -567,7 +567,7 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
         if isinstance(own, CoresetBuilder) and isinstance(others, CoresetBuilder):
-            return own._settings() == others._settings()
+            return own.settings() == others.settings()
         return own is others or (isinstance(own, Policy) and own == others) or is_same(own, others)
 
     def _can_be_stored(self, value: Any) -> bool:
@@ -585,33 +585,17 @@ class BatchToOnline(Labelled, WrappedSettings):
         is_same = state["params"].get("estimator") == self._inner_settings()
         return {"estimator": self.estimator} if is_same else {}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the estimator, its current model and the rows that this was fitted on to one file, atomically.
-
-        :func:`batch2online.load` returns it. A warning says when the file lacks the model, since that has parts that no
-        file can hold: ``load(path, refit=True)`` then fits it again.
-        """
-        super().save(path)
-        current = self._stream.current.model
-        if current is None or is_missing(self._inner_settings()) or stored_model(current.model) is not None:
-            return  # one of a function or of an own class is for ``restore`` anyway
-        warnings.warn(
-            f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
-            "which has parts that no file can hold: load(path, refit=True) fits it again.",
-            UserWarning,
-            stacklevel=2,
-        )
-
     def _state(self) -> dict[str, Any]:
-        state = super()._state()
-        stream: Stream = state["stream"]
+        state, stream = super()._state(), self._stream.whole()
         problem = stream.problem
         state |= {"labels": sorted(problem.labels.items(), key=itemgetter(0))}
         if problem.encoding.schema is not None:
             encoding = problem.encoding.within(stream.held_rows())
             state |= {"schema": encoding.schema, "strings": encoding.strings}
-        state |= {"stream": stream.map(lambda each: replace(each, problem=None))}
         return state | {"params": {name: stored_parameter(value) for name, value in state["params"].items()}}
+
+    def _prepare_restoring(self, state: dict[str, Any]) -> None:
+        self._first_encoding = _stored_encoding(state)
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
@@ -620,17 +604,16 @@ class BatchToOnline(Labelled, WrappedSettings):
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator.stream
-            maker = estimator._unfitted_copy()
-            maker.n_features_in_ = stream.width
-            problem = maker._new_problem(stream.sketch.settings)
-            labels, rows = estimator._checked_labels(state["labels"]), _checked_encoding(state)
-            stream = stream.append([], replace(problem, labels=labels, encoding=rows))
-            for each in stream.learner.states:
-                _check_scores(each)
+            for rows in stream.held_rows():
+                stream.problem.encoding.check(rows.points)
+            stream = stream.append([], replace(stream.problem, labels=estimator._checked_labels(state["labels"])))
             own = state["params"].get("estimator")
             is_own = "estimator" not in given or (not is_missing(own) and own == estimator._inner_settings())
-            for model in models_in(stream):
-                stream.problem.open(model, trusted, refit or "estimator" in given, is_own)
+            for each in (stream.state, *stream.state.others):
+                require(isinstance(each.model, FittedEstimator | None), f"model: found a {type(each.model).__name__}")
+            for fitted in models_in(stream):
+                check_width([fitted.rows], stream.width, stream.n_targets)
+                stream.problem.open(fitted, trusted, refit or "estimator" in given, is_own)
             estimator._stream = stream
         except CheckpointError:
             raise
@@ -688,26 +671,13 @@ class BatchToOnline(Labelled, WrappedSettings):
         return replace(super()._journalled_problem(batch, entry["labels"]), encoding=encoding)
 
 
-def _checked_encoding(state: dict[str, Any]) -> Encoding:
-    """Return the encoding of the rows of a file, which must all be decodable."""
-    schema, strings, stream = state.get("schema"), state.get("strings"), state["stream"]
+def _stored_encoding(state: dict[str, Any]) -> Encoding:
+    """Return the encoding of the rows of a file."""
+    schema, strings, (width, _) = state.get("schema"), state.get("strings"), state["stream"]["shape"]
     if schema is None:
         return Encoding()
     if not isinstance(schema, FrameSchema) or not isinstance(strings, StringTable):
         raise CheckpointError(f"schema: found a {type(schema).__name__} with a {type(strings).__name__}")
-    if len(schema.columns) != stream.width:
-        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {stream.width}")
-    encoding = Encoding(schema, strings)
-    for rows in stream.held_rows():
-        encoding.check(rows.points)
-    return encoding
-
-
-def _check_scores(state: StreamState) -> None:
-    """Raise :class:`CheckpointError` unless the losses of a state out of a file are those of its problem."""
-    known, expected = state.warm_up, state.problem.warm_up()
-    is_table = state.problem.encoding.schema is not None and isinstance(known, Free)
-    if not (known is None or known.same_settings(expected) or is_table):
-        raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
-    if state.record is not None:
-        state.record.validate_for(state.problem, state.shape)
+    if len(schema.columns) != width:
+        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {width}")
+    return Encoding(schema, strings)

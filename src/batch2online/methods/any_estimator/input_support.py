@@ -15,8 +15,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.sketches.base import Sketch
-from batch2online.stream import Stream
 from batch2online.tables.back import CATEGORICAL, LISTS, EncodedRows, Encoding, Form, FrameSchema, container_of, read
 from batch2online.tables.columns import EMPTY, NUMBER, STRING, rectangular
 from batch2online.tables.strings import MISSING

@@ -17,6 +17,7 @@ class Model(Protocol):
     """A fitted estimator. Which of these it has depends on its kind."""
 
     n_features_in_: int
+    feature_names_in_: np.ndarray[Any, Any]
     classes_: np.ndarray[Any, Any]
     cluster_centers_: FloatArray
     means_: FloatArray
@@ -27,6 +28,15 @@ class Model(Protocol):
     def transform(self, X: InputRows) -> InputRows: ...
     def inverse_transform(self, X: InputRows) -> InputRows: ...
     def score_samples(self, X: InputRows) -> FloatArray: ...
+
+
+class Estimator(Model, Protocol):
+    """What is wrapped: an estimator, or a function of weighted rows and targets that returns a model."""
+
+    def fit(self, X: InputRows, *targets: InputRows, **weights: FloatArray) -> Model: ...
+    def get_params(self, deep: bool = True) -> dict[str, object]: ...
+    def set_params(self, **params: object) -> Estimator: ...
+    def __call__(self, points: InputRows, weights: FloatArray, *targets: InputRows) -> Model: ...
 
 
 def final_step(model: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from batch2online.methods.any_estimator.compiled_parts import PACKINGS
-from batch2online.methods.any_estimator.model_checks import UnusableError, require_sound
+from batch2online.methods.any_estimator.model_checks import UnusableError, check_fitted, require_sound
 from batch2online.storage.tree import Array, array_header
 
 _MODULES = re.compile(r"sklearn(\.(?!tests|conftest|datasets|externals)[a-z]\w*)+|lightgbm\.sklearn|xgboost\.sklearn")
@@ -61,6 +61,13 @@ def estimator_class(name: str) -> type[BaseEstimator]:
     if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
         raise UnnameableError(f"{name} is no estimator.")
     return found
+
+
+def is_public(kind: type) -> bool:
+    """Return whether a type is an estimator that a file may name."""
+    with suppress(UnnameableError):
+        return estimator_class(name_of(kind)) is kind
+    return False
 
 
 def name_of(kind: Any) -> str:
@@ -252,6 +259,7 @@ def _instance(name: str, state: Any) -> object:
         instance.__setstate__(state)
     elif state is not None:
         vars(instance).update(state)
+    check_fitted(instance)
     return instance
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -18,8 +19,16 @@ from batch2online.estimator import Trusted
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
 from batch2online.methods.any_estimator.model_checks import UnusableError
-from batch2online.methods.any_estimator.models import InputRows, Model, degrees_of, n_coefficients, n_parameters
+from batch2online.methods.any_estimator.models import (
+    Estimator,
+    InputRows,
+    Model,
+    degrees_of,
+    n_coefficients,
+    n_parameters,
+)
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
+from batch2online.methods.any_estimator.object_table import is_public
 from batch2online.methods.any_estimator.row_losses import RowLoss, losses_of
 from batch2online.methods.any_estimator.sketch import rows_of
 from batch2online.methods.any_estimator.stored_models import model_of, stored_model
@@ -38,7 +47,7 @@ from batch2online.storage.tree import CheckpointError
 from batch2online.tables.back import Encoding
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
-_ROWS_PER_PARAMETER = 50
+_ROWS_PER_PARAMETER = 10
 """A model of fewer rows for each of its parameters is flexible."""
 
 _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
@@ -71,6 +80,8 @@ class FittedEstimator:
     model: Any
     rows: Rows
     order: Annotated[IntArray, shape("k"), at_least(0)] | None = None
+    last: tuple[Coreset, FloatArray] | None = field(default=None, repr=False)
+    """Rows that were measured last, and their losses: a check needs them for costs and for the difference."""
 
     def validate(self) -> None:
         require(len(self.rows), "rows of a model: found none")
@@ -78,13 +89,31 @@ class FittedEstimator:
         require(is_order, "order: found one that is no order of clusters")
 
     def stored_fields(self) -> dict[str, object]:
-        """Return what a file holds."""
-        return {"model": stored_model(self.model), "rows": self.rows, "order": self.order}
+        """Return what a file holds; warn if it lacks the model, unless that is one for ``restore`` anyway."""
+        stored, kind = stored_model(self.model), type(self.model)
+        if stored is None and is_public(kind):
+            warnings.warn(
+                f"The file holds the rows that {kind.__name__} was fitted on and not the fitted model, which has parts "
+                "that no file can hold: load(path, refit=True) fits it again.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return {"model": stored, "rows": self.rows, "order": self.order}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what copies hold: losses are measured again, with the same result."""
+        return vars(self) | {"last": None}
 
     def has_rows_of(self, other: FittedEstimator) -> bool:
         """Return whether both models were fitted to the same rows, with the same weights."""
         mine, theirs = self.rows, other.rows
         return np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights)
+
+    def was_seen_to_differ(self, other: FittedEstimator) -> bool:
+        """Return whether both models were last measured on the same rows, with different losses."""
+        if self.last is None or other.last is None or self.last[0] is not other.last[0]:
+            return False
+        return not np.array_equal(self.last[1], other.last[1])
 
     def renumbered(self, order: IntArray | None) -> FittedEstimator:
         """Return a model that was fitted just now with its clusters in another order, if one is given."""
@@ -104,7 +133,7 @@ class EstimatorProblem(Problem):
     ``own_sensitivity`` is what the user knows of the average sensitivity of a model of n rows.
     """
 
-    estimator: Any
+    estimator: Estimator
     loss: RowLoss
     seed: int
     start: int
@@ -128,7 +157,7 @@ class EstimatorProblem(Problem):
 
     def _as_given(self, points: FloatArray, model: FittedEstimator) -> InputRows:
         """Return rows in the container in which they came, with the categories that a model knows."""
-        return self.encoding.decoded(points, model.rows.points)
+        return points if self.encoding.schema is None else self.encoding.decoded(points, model.rows.points)
 
     def _decoded(self, targets: FloatArray) -> np.ndarray[Any, Any]:
         """Return targets as the user passed them: labels for a classifier."""
@@ -170,7 +199,7 @@ class EstimatorProblem(Problem):
         return rows.targets if self.loss == Deviation(2.0) else None
 
     def as_numbers(self, rows: Rows) -> Rows:
-        return self.encoding.as_numbers(rows)
+        return rows if self.encoding.schema is None else self.encoding.as_numbers(rows)
 
     def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses, with respect to the prediction."""
@@ -281,7 +310,9 @@ class EstimatorProblem(Problem):
 
     def same(self, old: FittedEstimator, new: FittedEstimator) -> bool:
         """Return whether two models were fitted to the same rows, or hold the same."""
-        return old.has_rows_of(new) or is_same(old.model, new.model)
+        if old.has_rows_of(new):
+            return True
+        return not old.was_seen_to_differ(new) and is_same(old.model, new.model)
 
     # -- clusters ------------------------------------------------------------------------------------------------
 
@@ -314,7 +345,7 @@ class EstimatorProblem(Problem):
         ``scored`` selects the rows that were predicted before they were learned; None selects all.
         """
         some = self._comparison_rows(data)
-        return float(_weights_of(some, scored) @ self._losses_on(some, model, data))
+        return float(_weights_of(some, scored) @ self._losses_on(some, model))
 
     def _comparison_rows(self, data: Snapshot) -> Coreset:
         """Return the rows on which models are compared."""
@@ -325,13 +356,13 @@ class EstimatorProblem(Problem):
         rows: Coreset = data.cache["comparison"]
         return rows
 
-    def _losses_on(self, coreset: Coreset, model: FittedEstimator, data: Snapshot) -> FloatArray:
-        """Return the losses of rows, computed once a check: for the cost of both models, and for their difference."""
-        key = id(coreset), id(model)
-        if key not in data.cache:
-            found = self._checked_losses(model, rows_of(coreset)) if len(coreset) else np.empty(0)
-            data.cache[key] = found, coreset, model  # as long as these are held, no id is used again
-        losses: FloatArray = data.cache[key][0]
+    def _losses_on(self, coreset: Coreset, model: FittedEstimator) -> FloatArray:
+        """Return the losses of rows, those that were measured last, or measured now."""
+        if model.last is None or model.last[0] is not coreset:
+            losses = self._checked_losses(model, rows_of(coreset)) if len(coreset) else np.empty(0)
+            vars(model)["last"] = coreset, losses
+        else:
+            _, losses = model.last
         return losses
 
     def _checked_losses(self, model: FittedEstimator, rows: Rows) -> FloatArray:
@@ -362,7 +393,7 @@ class EstimatorProblem(Problem):
         options = [self.fit(data, None).model, model]
         if data.history is not None:
             return Hindsight(min(self._history_cost(option, data.history, scored) for option in options))
-        every = [self._losses_on(coreset, option, data) for option in options]
+        every = [self._losses_on(coreset, option) for option in options]
         losses = min(every, key=lambda each: float(weights @ each))
         return Hindsight(float(weights @ losses), sampling_error(weights, losses, certain=certain))
 
@@ -408,7 +439,7 @@ class EstimatorProblem(Problem):
         if sketch.pilot != "gradients":
             return sketch
         some = self._comparison_rows(data)
-        return sketch.with_model(model, some, self.gradient_norms(self._losses_on(some, model, data)))
+        return sketch.with_model(model, some, self.gradient_norms(self._losses_on(some, model)))
 
     def _sized(self, sketch: Sketch, data: Snapshot) -> Sketch:
         schema = self.encoding.schema
@@ -424,7 +455,7 @@ class EstimatorProblem(Problem):
     def difference(self, old: FittedEstimator, new: FittedEstimator, data: Snapshot) -> dict[str, Any]:
         """Return the mean absolute change of the loss of a row, and what moved, on the rows of comparisons."""
         some = self._comparison_rows(data)
-        moved = np.abs(self._losses_on(some, new, data) - self._losses_on(some, old, data))
+        moved = np.abs(self._losses_on(some, new) - self._losses_on(some, old))
         found: dict[str, Any] = {"magnitude": float(np.average(moved, weights=some.weights))}
         found |= moved_importances(old.model, new.model)
         has_clusters = self._has_clusters(new)

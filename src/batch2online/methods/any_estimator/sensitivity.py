@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.methods import scores
+from batch2online.methods.plain_coresets import Nothing
 from batch2online.rows import Rows, ones
-from batch2online.schema import above, at_least, at_most, finite, require, require_equal, storable, stores
+from batch2online.schema import above, at_least, at_most, finite, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
-from batch2online.sketches.everything import Nothing
 from batch2online.theory.bounds import general_sensitivity
 
 Score = Callable[..., Any]
@@ -46,84 +46,84 @@ class LewisScore:
 
 @storable
 @dataclass(frozen=True)
+class ScoreFunctions:
+    """A score of the user's own, and what is known of it; see :class:`Sensitivity`."""
+
+    score: Score
+    summary: Score | None = None
+    total_score: Annotated[float, above(0), finite] | None = None
+    largest_total: Annotated[float, above(0), finite] | None = None
+
+    def validate(self) -> None:
+        """Raise an error for what is no function, for no number, and for a summary without a total score."""
+        if not callable(self.score) or not (self.summary is None or callable(self.summary)):
+            raise TypeError("score and summary must be functions of points, weights and, if there are any, targets.")
+        for name in ("largest_total", "total_score"):
+            total = getattr(self, name)
+            if total is not None and not 0 < total < np.inf:
+                raise ValueError(f"{name} must be a finite number above 0, got {total!r}.")
+        if self.summary is not None and self.total_score is None:
+            raise ValueError("summary needs total_score, an upper bound of the sum of scores for any data.")
+
+    def of(self, rows: Rows, **summary: Any) -> FloatArray:
+        """Return the scores of rows, which must be finite and not negative."""
+        return checked(self.score(*_arguments(rows), **summary), len(rows)) if len(rows) else np.empty(0)
+
+
+@storable
+@dataclass(frozen=True)
 class Summary(Statistics):
     """Statistics made of a sum over rows and a score that is a function of it."""
 
-    score: Score
-    summarise: Score
-    total: Any = None
-
-    def validate(self) -> None:
-        is_array = self.total is None or type(self.total) is np.ndarray
-        require(is_array, f"total: found {type(self.total).__name__}, expected an array")
+    score: ScoreFunctions
+    total: FloatArray | None = None
 
     def add(self, rows: Rows) -> tuple[Summary, FloatArray]:
-        own = np.asarray(self.summarise(*_arguments(rows)), dtype=np.float64)
-        new = Summary(self.score, self.summarise, own if self.total is None else np.asarray(self.total + own))
+        assert self.score.summary is not None
+        own = np.asarray(self.score.summary(*_arguments(rows)), dtype=np.float64)
+        new = self.merged(replace(self, total=own))
         return new, new.scores(rows)
 
     def scaled(self, factor: float) -> Summary:
         """Return the same of scaled weights: a sum over rows is in proportion to them."""
-        return Summary(self.score, self.summarise, None if self.total is None else np.asarray(self.total * factor))
+        return replace(self, total=None if self.total is None else np.asarray(self.total * factor))
 
     def merged(self, other: Summary) -> Summary:
         if self.total is None or other.total is None:
             return other if self.total is None else self
-        return Summary(self.score, self.summarise, np.asarray(self.total + other.total))
+        return replace(self, total=np.asarray(self.total + other.total))
 
     def scores(self, rows: Rows) -> FloatArray:
-        if len(rows) == 0:
-            return np.empty(0)
-        return checked(self.score(*_arguments(rows), summary=self.total), len(rows))
+        return self.score.of(rows, summary=self.total)
 
     bounds = scores
 
 
 @storable
-@stores(
-    statistics=Nothing | Summary,
-    score=Score,
-    summary=Score | None,
-    total_score=Annotated[float, above(0), finite] | None,
-    largest_total=Annotated[float, above(0), finite] | None,
-)
+@stores(statistics=Nothing | Summary, score=ScoreFunctions)
 class SensitivitySketch(AntitoneSketch):
-    """A sum over rows and candidates, or nothing at all where scores are those of a history; see :class:`Sensitivity`.
+    """A sum over rows and candidates; without ``summary`` nothing, since all rows are scored at each reading."""
 
-    Without ``summary`` rows are scored again at each reading.
-    """
-
-    largest_total: float | None = None
-
-    def __init__(
-        self,
-        settings: SketchSettings,
-        score: Score,
-        summary: Score | None,
-        total_score: float | None,
-        largest_total: float | None = None,
-    ) -> None:
-        self.score, self.summary, self.total_score, self.largest_total = score, summary, total_score, largest_total
+    def __init__(self, settings: SketchSettings, score: ScoreFunctions) -> None:
+        self.score = score
         super().__init__(settings)
 
     def validate(self) -> None:
-        """Require a total score beside a summary."""
-        has_summary = self.summary is not None
-        require(self.total_score is not None or not has_summary, "total_score: found none beside a summary")
-        require_equal("statistics", type(self.statistics), Summary if has_summary else Nothing)
+        """Require the statistics of the functions."""
+        expected = Nothing if self.score.summary is None else Summary
+        require_equal("statistics", type(self.statistics), expected)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
-        columns = sum(self.settings.shape)
-        total = columns if self.total_score is None else self.total_score
-        return Nothing() if self.summary is None else Summary(self.score, self.summary), total, columns
+        columns, known = sum(self.settings.shape), self.score
+        statistics = Nothing() if known.summary is None else Summary(known)
+        return statistics, columns if known.total_score is None else known.total_score, columns
 
     def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
-        """Without a summary there is nothing to do: all rows are in the history, whatever their score."""
-        if self.summary is not None:
+        if self.score.summary is not None:
             super()._add(rows, gradient_norms)
 
     def _scored(self, history: RowSource | None) -> tuple[Candidates, FloatArray]:
-        if self.summary is not None:
+        if self.score.summary is not None:
             return super()._scored(history)
         assert history is not None
         rows = history.everything()
@@ -132,35 +132,26 @@ class SensitivitySketch(AntitoneSketch):
 
     def scores(self, rows: Rows) -> FloatArray:
         """Return the scores of all rows; without ``total_score`` they sum to the number of columns."""
-        if self.summary is not None:
+        if self.score.summary is not None:
             return super().scores(rows)
-        own = checked(self.score(*_arguments(rows)), len(rows)) if len(rows) else np.empty(0)
-        if self.total_score is None:
+        own = self.score.of(rows)
+        if self.score.total_score is None:
             own = own * sum(self.settings.shape) / (own.sum() or 1.0)
         return own
 
     def sensitivity(self, n: int) -> float:
-        if self.largest_total is None:
+        largest = self.score.largest_total
+        if largest is None:
             return 1.0
         total = self.settings.size / self.constant
-        return general_sensitivity(n, self.constant, total, self.largest_total, self.settings.epsilon)
+        return general_sensitivity(n, self.constant, total, largest, self.settings.epsilon)
 
     def _parameters(self) -> dict[str, object]:
-        return {
-            "score": self.score,
-            "summary": self.summary,
-            "total_score": self.total_score,
-            "largest_total": self.largest_total,
-        }
+        return {"score": self.score}
 
 
 @storable
-@stores(
-    score=Score,
-    summary=Score | None,
-    total_score=Annotated[float, above(0), finite] | None,
-    largest_total=Annotated[float, above(0), finite] | None,
-)
+@stores(score=ScoreFunctions)
 class Sensitivity(CoresetBuilder):
     r"""Rows are kept in proportion to a score of your own, Algorithm 2 of the paper.
 
@@ -209,8 +200,6 @@ class Sensitivity(CoresetBuilder):
     True
     """
 
-    largest_total: float | None = None
-
     def __init__(
         self,
         score: Score,
@@ -220,23 +209,13 @@ class Sensitivity(CoresetBuilder):
         largest_total: float | None = None,
         **settings: Any,
     ) -> None:
-        if largest_total is not None and not 0 < largest_total < np.inf:
-            raise ValueError(f"largest_total must be a finite number above 0, got {largest_total!r}.")
         total_score = largest_total if total_score is None else total_score
-        if not callable(score) or not (summary is None or callable(summary)):
-            raise TypeError("score and summary must be functions of points, weights and, if there are any, targets.")
-        if summary is not None and total_score is None:
-            raise ValueError("summary needs total_score, an upper bound of the sum of scores for any data.")
-        if total_score is not None and not 0 < total_score < np.inf:
-            raise ValueError(f"total_score must be a finite number above 0, got {total_score!r}.")
+        self.score = ScoreFunctions(score, summary, total_score, largest_total)
+        self.score.validate()
         super().__init__(**settings if summary is not None else settings | {"keep_history": True})
-        self.score = score
-        self.summary = summary
-        self.total_score = None if total_score is None else float(total_score)
-        self.largest_total = None if largest_total is None else float(largest_total)
 
     def _new_sketch(self, settings: SketchSettings) -> SensitivitySketch:
-        return SensitivitySketch(settings, self.score, self.summary, self.total_score, self.largest_total)
+        return SensitivitySketch(settings, self.score)
 
 
 def _arguments(rows: Rows) -> tuple[FloatArray, ...]:

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.rows import Rows, ones
-from batch2online.schema import Count, Weight, above, require, require_equal, storable, stores
+from batch2online.schema import Count, Weight, above, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import Coreset, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.pilot_scores import ScoreScaling
 
@@ -72,23 +72,13 @@ class PilotSamplingSketch(AntitoneSketch):
         super().__init__(settings)
 
     def validate(self) -> None:
-        """Require a positive score of each candidate beside its targets."""
-        (width, n_targets), statistics, score_scaling = self.settings.shape, self.statistics, self.score_scaling
-        n_rows, size = self.totals.n_rows, self.settings.size
-        found = (statistics.rows, statistics.size, self.constant)
-        require_equal("rows and size of statistics", found, (n_rows, size, size))
-        require(n_targets == 1 or not self.labels, f"labels: found {n_targets} targets, expected 1")
+        """Require the score of each candidate behind its targets, and a score scaling of rows of this shape."""
+        (width, n_targets), score_scaling = self.settings.shape, self.score_scaling
+        for part in self.parts:
+            require_equal("targets of candidates", part.rows.targets.shape[1], n_targets + 1)
         if score_scaling is not None:
             own = len(score_scaling.classes) if self.labels else n_targets
             require_equal("columns of the score scaling", score_scaling.frame.n_columns, 1 + width + own)
-            require(
-                self.labels or not len(score_scaling.classes), f"classes: found {score_scaling.classes}, expected none"
-            )
-        for part in self.parts:
-            require_equal("targets of candidates", part.rows.targets.shape[1], n_targets + 1)
-            require((part.rows.targets[:, -1] > 0).all(), "scores of candidates: found one that is not positive")
-        held = sum(map(len, self.parts))
-        require(not self.is_complete or held == n_rows, f"parts: found {held} rows, expected {n_rows}")
 
     @property
     def takes_any_rows(self) -> bool:

@@ -10,17 +10,14 @@ from __future__ import annotations
 import copy
 import json
 import warnings
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 
 from batch2online.estimator import Trusted
-from batch2online.methods.any_estimator.compiled_parts import PACKINGS
-from batch2online.methods.any_estimator.model_checks import UnusableError, check_fitted
-from batch2online.methods.any_estimator.object_table import Reader, Writer, checked_entries, name_of, types_beside
+from batch2online.methods.any_estimator.model_checks import UnusableError
+from batch2online.methods.any_estimator.object_table import Reader, Writer, checked_entries, types_beside
 from batch2online.storage.tree import Array
 
 Stored = tuple[str, list[Array]]
@@ -57,8 +54,6 @@ def model_of(stored: Any, trusted: Trusted) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("error", InconsistentVersionWarning)
             model = Reader(arrays).read(entries)
-            for part in _parts(model):
-                check_fitted(part)
     except UnusableError:
         raise
     except (Exception, InconsistentVersionWarning) as error:
@@ -71,23 +66,3 @@ def _without_caches(model: Any) -> Any:
     params = model.get_params() if hasattr(model, "get_params") else {}
     memories = [name for name, value in params.items() if name.split("__")[-1] == "memory" and value is not None]
     return copy.deepcopy(model).set_params(**dict.fromkeys(memories)) if memories else model
-
-
-def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """Iterate over the parts of a model, those inside before those outside, but for plain values."""
-    seen = set() if seen is None else seen
-    if id(value) in seen or value is None or isinstance(value, str | bytes | int | float | type):
-        return
-    seen.add(id(value))
-    children: Iterable[Any] = ()
-    if isinstance(value, np.ndarray):
-        children = value.ravel() if value.dtype == object else ()
-    elif isinstance(value, dict):
-        children = value.values()
-    elif isinstance(value, list | tuple | set | frozenset):
-        children = value
-    elif hasattr(value, "__dict__") and name_of(type(value)) not in PACKINGS:
-        children = vars(value).values()
-    for child in children:
-        yield from _parts(child, seen)
-    yield value

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import is_dataclass
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.homes import import_all
 from batch2online.methods.any_estimator.object_table import (
     SEQUENCES,
@@ -27,8 +28,7 @@ from batch2online.methods.any_estimator.object_table import (
 )
 from batch2online.refresh import Policy
 from batch2online.schema import classes
-from batch2online.sketches.builder import CoresetBuilder
-from batch2online.storage.tree import CheckpointError
+from batch2online.storage.tree import CheckpointError, encoded
 from batch2online.tables.codec import Columns
 
 _KINDS = {*SEQUENCES, "mapping", "named", "slice", "unfitted", "value"}
@@ -40,8 +40,10 @@ _PATTERNS = ("token_pattern",)
 
 def stored_parameter(value: Any) -> Any:
     """Return what a file holds of a parameter, or that it must be passed again."""
-    if isinstance(value, CoresetBuilder) and not any(map(_is_own_function, vars(value).values())):
-        return value
+    if isinstance(value, CoresetBuilder):
+        with suppress(TypeError):  # of a score of the user's own
+            encoded(value)
+            return value
     if isinstance(value, type) and issubclass(value, CoresetBuilder) and classes.get(value.__name__) is value:
         return {"coreset": value.__name__}
     if value is None or isinstance(value, bool | int | float | str | Policy | Columns):
@@ -52,10 +54,6 @@ def stored_parameter(value: Any) -> Any:
     except (TypeError, UnnameableError, CheckpointError):
         return {"missing": f"{type(value).__name__} {getattr(value, '__name__', '')}".strip()}
     return {"parts": json.dumps([*writer.entries, ("value", last)])}
-
-
-def _is_own_function(part: object) -> bool:
-    return callable(part) and not is_dataclass(part)
 
 
 def quietly_stored(value: Any) -> Any:

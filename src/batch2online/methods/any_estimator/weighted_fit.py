@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
-from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from batch2online import sampling
-from batch2online._types import FloatArray
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.methods.any_estimator.defaults import kind_of
+from batch2online.methods.any_estimator.models import Estimator, InputRows, Model
 from batch2online.sketches.base import Coreset
 
 RESAMPLING, ESTIMATOR, COMPARISON, FOLDS = 100, 101, 102, 103
@@ -29,15 +31,15 @@ _PREPARING = ("sklearn.compose", "sklearn.preprocessing", "sklearn.impute", "skl
 _NESTED = ("estimator", "regressor", "base_estimator")
 
 
-def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray | None, seed: int) -> Any:
+def fitted(
+    estimator: Estimator, points: InputRows, targets: InputRows | None, weights: FloatArray | None, seed: int
+) -> Model:
     """Return a seeded clone of the estimator, fitted to rows; ``targets`` and ``weights`` may be None."""
     model = seeded(estimator, seed)
-    is_own = isinstance(model, BaseEstimator)
-    is_labelled = is_classifier(model) if is_own else getattr(model, "_estimator_type", None) == "classifier"
-    if is_labelled and len(np.unique(targets)) == 1:
+    if kind_of(model) == "classifier" and targets is not None and len(np.unique(targets)) == 1:
         model = DummyClassifier(strategy="most_frequent")  # many classifiers refuse a single class
     if weights is not None and type(model) in _WITHOUT_WEIGHTS:
-        model = _WITHOUT_WEIGHTS[type(model)](model, np.asarray(points, dtype=np.float64), weights)
+        _WITHOUT_WEIGHTS[type(model)](model, np.asarray(points, dtype=np.float64), weights)
         if hasattr(points, "columns"):
             model.feature_names_in_ = np.asarray(points.columns, dtype=object)
         return model
@@ -48,19 +50,20 @@ def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray
     return model
 
 
-def _needs_weights(model: Any) -> bool:
+def _needs_weights(model: Estimator) -> bool:
     """Return whether ``fit`` cannot be called without ``sample_weight``."""
     found = signature(model.fit).parameters.get("sample_weight")
     return found is not None and found.default is found.empty
 
 
-def seeded(estimator: Any, seed: int) -> Any:
+def seeded(estimator: Estimator, seed: int) -> Estimator:
     """Return a fresh copy whose every ``random_state`` that is not an integer is one drawn from the seed.
 
     ``n_jobs`` of None is 1, as in scikit-learn; boosters would take all cores. The seed alone decides, not the row
     count: on the same coreset the same model comes out, which is what keeps changes few and makes deletions comparable.
     """
-    model = clone(estimator, safe=False) if isinstance(estimator, BaseEstimator) else copy.deepcopy(estimator)
+    is_own = isinstance(estimator, BaseEstimator)
+    model: Estimator = clone(estimator, safe=False) if is_own else copy.deepcopy(estimator)
     if not hasattr(model, "get_params"):
         return model
     params = model.get_params(deep=True)
@@ -72,7 +75,7 @@ def seeded(estimator: Any, seed: int) -> Any:
     return model.set_params(**own) if own else model
 
 
-def weight_arguments(model: Any, weights: FloatArray) -> dict[str, FloatArray]:
+def weight_arguments(model: Estimator, weights: FloatArray) -> dict[str, FloatArray]:
     """Return the keyword arguments of ``fit`` that carry the weights."""
     if isinstance(model, Pipeline):
         takers = [name for name, step in model.steps if _is_fitted_step(step) and _takes_weights(step)]
@@ -80,7 +83,7 @@ def weight_arguments(model: Any, weights: FloatArray) -> dict[str, FloatArray]:
     return {"sample_weight": weights}
 
 
-def step_without_weights(estimator: Any) -> Any:
+def step_without_weights(estimator: Estimator) -> Estimator | None:
     """Find a part of the estimator that cannot be fitted to weighted rows; None if the whole estimator can be.
 
     The part is the estimator itself or, in a pipeline, the first step whose ``fit`` takes no ``sample_weight``. Steps
@@ -93,17 +96,17 @@ def step_without_weights(estimator: Any) -> Any:
     return None if type(estimator) in _WITHOUT_WEIGHTS or _takes_weights(estimator) else estimator
 
 
-def _only_prepares(step: Any) -> bool:
+def _only_prepares(step: Estimator) -> bool:
     if isinstance(step, Pipeline):
         return all(_only_prepares(inner) for _, inner in step.steps if _is_fitted_step(inner))
     return type(step).__module__.startswith(_PREPARING)
 
 
-def _is_fitted_step(step: Any) -> bool:
+def _is_fitted_step(step: object) -> bool:
     return step is not None and not isinstance(step, str)
 
 
-def _takes_weights(estimator: Any) -> bool:
+def _takes_weights(estimator: Estimator) -> bool:
     """Whether ``fit`` names ``sample_weight``, or passes its arguments on to an estimator inside that does."""
     if has_fit_parameter(estimator, "sample_weight"):
         return True
@@ -111,7 +114,7 @@ def _takes_weights(estimator: Any) -> bool:
     return has_fit_parameter(estimator, "params") and any(i is not None and _takes_weights(i) for i in inside)
 
 
-def copy_counts(coreset: Coreset, epsilon: float, seed: int) -> Any:
+def copy_counts(coreset: Coreset, epsilon: float, seed: int) -> IntArray:
     """Return the number of copies of each point in an unweighted sample of about the size of the coreset.
 
     Copies are ``w / scale`` rounded at random by a uniform that belongs to the point; the scale is the mean weight
@@ -134,19 +137,19 @@ def subsample(coreset: Coreset, size: int, seed: int) -> Coreset:
     return replace(few, weights=few.weights * (len(coreset) / size))
 
 
-def selected(coreset: Coreset, places: Any) -> Coreset:
+def selected(coreset: Coreset, places: IntArray | BoolArray) -> Coreset:
     """Return the points of a coreset at these places, an index or a mask, with the weights that they have there."""
     targets = None if coreset.targets is None else coreset.targets[places]
     return Coreset(coreset.points[places], targets, coreset.weights[places], coreset.ids[places])
 
 
-def _weighted_svd(model: Any, points: FloatArray, weights: FloatArray) -> Any:
-    """Exact: weighted rows are rows times the root of their weight."""
-    return model.fit(points * np.sqrt(weights)[:, None])
+def _weighted_svd(model: TruncatedSVD, points: FloatArray, weights: FloatArray) -> None:
+    """Fit exactly: weighted rows are rows times the root of their weight."""
+    model.fit(points * np.sqrt(weights)[:, None])
 
 
-def _weighted_pca(model: Any, points: FloatArray, weights: FloatArray) -> Any:
-    """Exact: deviations from the weighted mean, times the root of their weight, each with its mirror image.
+def _weighted_pca(model: PCA, points: FloatArray, weights: FloatArray) -> None:
+    """Fit exactly: deviations from the weighted mean, times the root of their weight, each with its mirror image.
 
     The mirror images make the mean zero, which PCA would subtract; what counts rows is set right afterwards.
     """
@@ -159,8 +162,7 @@ def _weighted_pca(model: Any, points: FloatArray, weights: FloatArray) -> Any:
     model.noise_variance_ = model.noise_variance_ * scale
     model.singular_values_ = model.singular_values_ / math.sqrt(2)
     model.n_samples_ = len(points)
-    return model
 
 
-_WITHOUT_WEIGHTS: dict[type, Any] = {PCA: _weighted_pca, TruncatedSVD: _weighted_svd}
+_WITHOUT_WEIGHTS: dict[type, Callable[..., None]] = {PCA: _weighted_pca, TruncatedSVD: _weighted_svd}
 """Estimators without ``sample_weight`` that can be fitted to weighted rows all the same."""

@@ -10,6 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import at_hand
 from batch2online.methods.clustering.own_solver import FittedClusterer, solver_of
@@ -21,7 +22,6 @@ from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive
 from batch2online.schema import classes
 from batch2online.settings import ClusteringSettings
-from batch2online.stream import Stream
 from batch2online.validation import LARGEST
 
 
@@ -65,8 +65,6 @@ class OnlineClustering(
     >>> model.regret_.ratio < 1.25
     True
     """
-
-    _problem = ClusteringProblem
 
     @property
     def baseline_metrics_(self) -> Metrics:

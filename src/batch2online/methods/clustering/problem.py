@@ -12,7 +12,6 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.decay import DecayedHistory
 from batch2online.history import History
 from batch2online.methods.clustering import solver
 from batch2online.methods.clustering.judge import Judge
@@ -33,7 +32,7 @@ from batch2online.problem import (
 )
 from batch2online.record import Averages
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import at_least, finite, require_equal, shape, storable
+from batch2online.schema import at_least, finite, shape, storable
 from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
@@ -144,12 +143,6 @@ class ClusteringProblem(Problem):
     def losses(self, model: Centers, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         squared = nearest_squared(points, model.points)
         return power(squared, self.z), np.sqrt(squared)
-
-    def validate_model(self, model: Any, sketch: Any) -> None:
-        """Require k centers of the width."""
-        require_equal("types", (type(model), type(sketch)), (Centers, ClusteringSketch))
-        require_equal("k and z", (sketch.k, sketch.z), (self.k, self.z))
-        require_equal("shape of centers", model.points.shape, (self.k, sketch.settings.shape[0]))
 
     def fit(self, data: Snapshot, current: Centers | None) -> FitResult:
         """Return new centers.
@@ -311,7 +304,7 @@ def _labels(data: Snapshot, centers: FloatArray) -> IntArray:
     return _assignment(data, centers)[0] if known is None else known
 
 
-def _settled_on_all(history: History | DecayedHistory, centers: FloatArray, z: float) -> FloatArray:
+def _settled_on_all(history: History, centers: FloatArray, z: float) -> FloatArray:
     """Return centers after steps on all rows."""
     origin = np.median(centers, axis=0)
 

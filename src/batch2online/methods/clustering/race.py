@@ -23,9 +23,6 @@ from batch2online.schema import (
     at_least,
     below,
     finite,
-    number,
-    require,
-    require_equal,
     shape,
     storable,
 )
@@ -133,10 +130,6 @@ class RaceRows(Protocol):
         """Return the rows at these positions."""
 
 
-_LARGEST_STATED = 256
-"""Maximum number of candidates of a stage in a file; earlier versions kept more."""
-
-
 @storable
 @dataclass(frozen=True)
 class StageCandidates:
@@ -145,11 +138,6 @@ class StageCandidates:
     bound_keys: Annotated[FloatArray, shape("n"), finite, at_least(0)]
     positions: Annotated[IntArray, shape("n")]
     variables: Annotated[FloatArray, shape("n"), finite, at_least(0)]
-
-    def validate(self) -> None:
-        n = len(self.positions)
-        require(1 <= n <= _LARGEST_STATED, f"positions: found {n}, expected 1 to {_LARGEST_STATED}")
-        require((np.diff(self.bound_keys) >= 0).all(), f"bound_keys: found {self.bound_keys}, expected ascending ones")
 
     @property
     def limit(self) -> float:
@@ -189,17 +177,6 @@ class StageEntries:
 
 @storable
 @dataclass(frozen=True)
-class StageWinner:
-    """Result of a search of all rows: the winner of the first ``rows`` rows, given the seeds before."""
-
-    before: tuple[int, ...]
-    rows: int
-    position: int
-    key: Annotated[float, number]
-
-
-@storable
-@dataclass(frozen=True)
 class Race:
     """The race over the first ``rows`` rows of a history."""
 
@@ -210,25 +187,12 @@ class Race:
     origin: Annotated[FloatArray, shape("d"), finite] | None = None
     offset: Annotated[float, above(0), finite] = 1.0
     candidates: tuple[StageCandidates, ...] = ()
-    winners: tuple[StageWinner | None, ...] = ()
-
-    def validate(self) -> None:
-        require((self.origin is None) == (self.rows == 0), f"origin: found {self.origin} for {self.rows} rows")
-        stages = 0 if self.origin is None else self.k
-        require_equal("candidates and winners", (len(self.candidates), len(self.winners)), (stages, stages))
-        for candidates in self.candidates:
-            is_within = ((candidates.positions >= 0) & (candidates.positions < self.rows)).all()
-            require(is_within, f"candidates: found {candidates.positions}, expected positions below {self.rows}")
-        for winner in filter(None, self.winners):
-            is_among = -1 <= winner.position < winner.rows <= self.rows and len(winner.before) < self.k
-            is_after = all(0 <= seed < self.rows for seed in winner.before)
-            require(is_among and is_after, f"winners: found {winner}, expected positions below {self.rows}")
 
     def updated(self, history: RaceRows) -> Race:
         """Return the race with all rows of the history."""
         race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
         if race.origin is None and len(history):  # segments may be short: checks cut the first rows often
-            race = race._begun(history.at(np.arange(min(len(history), _FIRST_ROWS))))
+            race = race.begun(history.at(np.arange(min(len(history), _FIRST_ROWS))))
         entries: list[StageEntries] = []
         pending = 0
         for rows in history.from_row(race.rows):
@@ -236,29 +200,28 @@ class Race:
             while start < len(rows):
                 stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - pending))
                 some = rows if stop - start == len(rows) else rows[start:stop]
-                entries.append(race._entries(some, race.rows + pending))
+                entries.append(race.entries_of(some, race.rows + pending))
                 pending += stop - start
                 start = stop
                 if pending >= max(_FIRST_ROWS, race.rows):
-                    race, entries, pending = race._with_entries(entries, pending), [], 0
-        return race._with_entries(entries, pending) if pending else race
+                    race, entries, pending = race.with_entries(entries, pending), [], 0
+        return race.with_entries(entries, pending) if pending else race
 
     def scaled(self, factor: float) -> Race:
         """Return the race for weights multiplied by a power of 4, which divides all keys."""
         candidates = (replace(candidates, bound_keys=candidates.bound_keys / factor) for candidates in self.candidates)
-        winners = (known and replace(known, key=known.key / factor) for known in self.winners)
-        return replace(self, candidates=tuple(candidates), winners=tuple(winners))
+        return replace(self, candidates=tuple(candidates))
 
-    def _begun(self, rows: Rows) -> Race:
+    def begun(self, rows: Rows) -> Race:
         mean, spread = rows.points.mean(axis=0), rows.points.std(axis=0)
         origin = mean if mean @ mean > _FAR * (spread @ spread) else np.zeros_like(mean)
         typical = float(power(np.square(rows.points - origin).sum(axis=1), self.z).mean())
         none = StageCandidates(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
         negligible = float(power(_ROUNDING**2 * (origin @ origin), self.z))  # where all rows are the same
         offset = typical if typical > negligible else 1.0
-        return replace(self, origin=origin, offset=offset, candidates=(none,) * self.k, winners=(None,) * self.k)
+        return replace(self, origin=origin, offset=offset, candidates=(none,) * self.k)
 
-    def _entries(self, rows: Rows, at: int) -> StageEntries:
+    def entries_of(self, rows: Rows, at: int) -> StageEntries:
         """Return the pairs of a row and a stage that may be among the candidates, by their coarse bits."""
         scale = self._scale(rows)
         limits = np.array([candidates.limit for candidates in self.candidates])
@@ -276,7 +239,7 @@ class Race:
         scale = power(squared, self.z) + self.offset
         return scale if all_ones(rows.weights) else scale * rows.weights
 
-    def _with_entries(self, parts: list[StageEntries], rows: int) -> Race:
+    def with_entries(self, parts: list[StageEntries], rows: int) -> Race:
         entries = StageEntries.joined(parts)
         variables = exponentials_of(self.seed, entries.ids, entries.stages, entries.octets)
         keys = variables / entries.scales
@@ -289,68 +252,41 @@ class Race:
 
     # -- reading ------------------------------------------------------------------------------------
 
-    def run(self, history: RaceRows) -> tuple[Race, IntArray]:
-        """Return the race, with what it has found, and the positions of the seeds; fewer than k if points are fewer."""
-        race, positions = self, list[int]()
-        seeds = np.empty((self.k, history.width))
-        if not self.rows:
-            return self, np.empty(0, dtype=np.int64)
-        first, search = FirstCandidates(self, history), RowSearch(history, self.k, self.z, self.seed)
-        for stage in range(self.k):
-            race, position = race.winner(stage, tuple(positions), seeds[:stage], search, first)
+    def run(self, history: RaceRows) -> IntArray:
+        """Return the positions of the seeds; fewer than k if points are fewer."""
+        positions, seeds = list[int](), np.empty((self.k, history.width))
+        search = RowSearch(history, self.k, self.z, self.seed)
+        for stage in range(self.k if self.rows else 0):
+            position = self._winner(stage, seeds[:stage], search)
             if position < 0:
                 break
             positions.append(position)
             seeds[stage] = history.at(np.array([position])).points[0]
-            first.add(seeds[stage], stage)
-        return race, np.array(positions, dtype=np.int64)
+        return np.array(positions, dtype=np.int64)
 
-    def winner(
-        self,
-        stage: int,
-        before: tuple[int, ...],
-        seeds: FloatArray,
-        search: RowSearch,
-        known_rows: FirstCandidates | None = None,
-    ) -> tuple[Race, int]:
-        """Return the race, with what it has found, and the position of the winner of a stage, -1 if there is none.
+    def _winner(self, stage: int, seeds: FloatArray, search: RowSearch) -> int:
+        """Return the position of the winner of a stage, -1 if there is none.
 
-        The candidates of the stage decide where they can, otherwise a search of all rows; rows that were searched for
-        the same seeds ``before`` are not searched again.
+        The candidates of the stage decide where they can, otherwise a search of all rows.
         """
-        start, known, best = 0, self.winners[stage], (np.inf, -1)
-        if known is not None and known.before == before:
-            start, best = known.rows, (known.key, known.position)
-        if not search.has_listed(stage, start):
-            first, is_certain = self._best_candidate(stage, seeds, search.history, known_rows)
-            if is_certain:
-                return self, first[1]
-            best = min(best, first)
-        best = min(best, search.least(stage, start, seeds))
-        winner = StageWinner(before, self.rows, best[1], best[0])
-        return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), best[1]
+        position = None if stage in search.listed else self._best_candidate(stage, seeds, search.history)
+        return search.best(stage, seeds) if position is None else position
 
-    def _best_candidate(
-        self, stage: int, seeds: FloatArray, history: RaceRows, known_rows: FirstCandidates | None
-    ) -> tuple[tuple[float, int], bool]:
-        """Return the least key of the candidates and its position, and whether no other row can have less."""
+    def _best_candidate(self, stage: int, seeds: FloatArray, history: RaceRows) -> int | None:
+        """Return the position of the candidate of least key; None if another row may have less."""
         candidates, factor = self.candidates[stage], self._factor(seeds)
         n_read, best, position = 0, np.inf, -1
         while n_read < len(candidates.positions):
             stop = min(len(candidates.positions), max(_FIRST_CANDIDATES, 2 * n_read))
-            if n_read == 0 and known_rows is not None:
-                weights, losses = known_rows.of(stage)
-            else:
-                rows = history.at(candidates.positions[n_read:stop])
-                weights, losses = rows.weights, distances(rows.points, seeds, self.z)
-            keys = race_keys(candidates.variables[n_read:stop], weights, losses)
+            rows = history.at(candidates.positions[n_read:stop])
+            keys = race_keys(candidates.variables[n_read:stop], rows.weights, distances(rows.points, seeds, self.z))
             if keys.min() < best:
                 best, position = float(keys.min()), int(candidates.positions[n_read + int(keys.argmin())])
             n_read = stop
             unseen = candidates.bound_keys[stop] if stop < len(candidates.bound_keys) else candidates.limit
             if best * factor * _SLACK < unseen:
-                return (best, position), True
-        return (best, position), False
+                return position
+        return None
 
     def _factor(self, seeds: FloatArray) -> float:
         """Return a number b such that D^z(x) <= b P(x) for all x."""
@@ -367,28 +303,6 @@ class Race:
             return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
 
 
-class FirstCandidates:
-    """The first few candidates of all stages, read at once, and their distances to the seeds so far."""
-
-    def __init__(self, race: Race, history: RaceRows) -> None:
-        positions = [candidates.positions[:_FIRST_CANDIDATES] for candidates in race.candidates]
-        self.rows, self.z = history.at(np.concatenate(positions)), race.z
-        self.starts = np.cumsum([0, *map(len, positions)]).tolist()
-        self.squared = np.full(len(self.rows), np.inf)
-
-    def add(self, seed: FloatArray, stage: int) -> None:
-        """Compare the candidates of later stages with the seed of a stage."""
-        later = slice(self.starts[stage + 1], None)
-        squared = squared_distances(self.rows.points[later], seed[None])[0]
-        np.minimum(self.squared[later], squared, out=self.squared[later])
-
-    def of(self, stage: int) -> tuple[FloatArray, FloatArray]:
-        """Return the weights of the candidates of a stage, and their D^z."""
-        own = slice(self.starts[stage], self.starts[stage + 1])
-        squared = self.squared[own]
-        return self.rows.weights[own], power(squared, self.z) if stage else np.ones(len(squared))
-
-
 class RowSearch:
     """Search of all rows for the winners of stages that candidates do not decide, one pass for several stages.
 
@@ -398,39 +312,34 @@ class RowSearch:
 
     def __init__(self, history: RaceRows, k: int, z: float, seed: int) -> None:
         self.history, self.k, self.z, self.seed = history, k, z, seed
-        self.n_seeds, self.squared = 0, list[FloatArray]()
-        self.start, self.limit = 0, 0.0
+        self.n_seeds, self.limit, self.squared = 0, 0.0, list[FloatArray]()
         self.listed: dict[int, tuple[Rows, IntArray, FloatArray]] = {}
 
-    def has_listed(self, stage: int, start: int) -> bool:
-        """Return whether an earlier pass from this position has listed rows for a stage."""
-        return stage in self.listed and self.start == start
-
-    def least(self, stage: int, start: int, seeds: FloatArray) -> tuple[float, int]:
-        """Return the least key of the rows from a position on, and the position of its row; -1 if there is none."""
+    def best(self, stage: int, seeds: FloatArray) -> int:
+        """Return the position of the row of least key in a stage; -1 if there is none."""
         factor = _SEARCHED
         while True:
-            if not self.has_listed(stage, start):
-                self._list(stage, start, seeds, factor)
+            if stage not in self.listed:
+                self._list(stage, seeds, factor)
             rows, positions, variables = self.listed.pop(stage)
             keys = race_keys(variables, rows.weights, distances(rows.points, seeds, self.z))
             first = int(keys.argmin()) if keys.size else -1
             if first >= 0 and keys[first] * _SLACK < self.limit:
-                return float(keys[first]), int(positions[first])
+                return int(positions[first])
             if self.limit == np.inf:
-                return np.inf, -1
+                return -1
             factor, self.listed = 16 * factor, {}
 
-    def _list(self, stage: int, start: int, seeds: FloatArray, factor: float) -> None:
+    def _list(self, stage: int, seeds: FloatArray, factor: float) -> None:
         """List the rows of least keys, for this stage and those after it on the same coarse draw.
 
         Keys before the first seed have no distances, and are no bounds of later ones.
         """
         last = min(self.k, stage - stage % STAGES + STAGES) if len(seeds) else 1
         stages = range(stage, last)
-        blocks = list(self._scaled(start, seeds))
+        blocks = list(self._scaled(seeds))
         total = sum(float(scale.sum()) for _, _, scale in blocks)
-        self.start, self.limit = start, factor / total if 0 < total < np.inf else np.inf
+        self.limit = factor / total if 0 < total < np.inf else np.inf
         if total == 0:  # every row is a seed
             blocks = []
         parts = [entries_below(self.seed, ids, at, scale, stages, self.limit) for at, ids, scale in blocks]
@@ -443,20 +352,18 @@ class RowSearch:
         listed = ((rows[places], positions[places], variables[few[places]]) for places in own)
         self.listed = dict(zip(stages, listed, strict=True))
 
-    def _scaled(self, start: int, seeds: FloatArray) -> Iterator[tuple[int, IntArray, FloatArray]]:
-        """Iterate over blocks of rows from a position on: it, their ids, and their weights times D^z."""
-        at = start
-        for block, rows in enumerate(self.history.from_row(start)):
-            yield at, rows.ids, rows.weights * self._losses(block if start == 0 else None, rows, seeds)
+    def _scaled(self, seeds: FloatArray) -> Iterator[tuple[int, IntArray, FloatArray]]:
+        """Iterate over blocks of rows: the position of the first, their ids, and their weights times D^z."""
+        at = 0
+        for block, rows in enumerate(self.history.from_row(0)):
+            yield at, rows.ids, rows.weights * self._losses(block, rows, seeds)
             at += len(rows)
-        self.n_seeds = self.n_seeds if start else len(seeds)
+        self.n_seeds = len(seeds)
 
-    def _losses(self, block: int | None, rows: Rows, seeds: FloatArray) -> FloatArray | float:
-        """Return D^z of rows; in a block of all rows, each seed is compared with a row once."""
+    def _losses(self, block: int, rows: Rows, seeds: FloatArray) -> FloatArray | float:
+        """Return D^z of the rows of a block; each seed is compared with a row once."""
         if not len(seeds):
             return 1.0
-        if block is None:
-            return power(nearest_squared(rows.points, seeds), self.z)
         if block == len(self.squared):
             self.squared.append(np.full(len(rows), np.inf))
         own = self.squared[block]

@@ -6,22 +6,21 @@ import copy
 import math
 import os
 from dataclasses import dataclass, replace
-from types import NoneType
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.history import History
 from batch2online.methods.clustering.race import STAGES, Race, coarse_words, first_of
 from batch2online.numerics.distances import membership, nearest, power, squared_distances
 from batch2online.rows import Rows, all_ones, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
-from batch2online.schema import Count, at_least, finite, one_of, require, require_equal, shape, storable, stores
+from batch2online.schema import Count, at_least, finite, one_of, shape, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics
 from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, SketchTotals
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.storage.disk_history import DiskHistory, scratch
 from batch2online.theory import bounds, sizes
@@ -43,9 +42,6 @@ class SeedStatistics(Statistics):
     cost: Annotated[float, at_least(0)]
     masses: Annotated[FloatArray, shape("n"), finite, at_least(0)]
 
-    def validate(self) -> None:
-        require(len(self.seeds) <= self.k, f"seeds: found {len(self.seeds)}, expected at most {self.k}")
-
     @classmethod
     def empty(cls, seeds: FloatArray, k: int, z: float) -> Self:
         return cls(seeds, k, z, 0.0, np.zeros(len(seeds)))
@@ -58,13 +54,13 @@ class SeedStatistics(Statistics):
         masses = np.bincount(labels, rows.weights if weighted else None, len(self.seeds))
         cost = float(rows.weights @ losses if weighted else losses.sum())
         new = replace(self, cost=self.cost + cost, masses=self.masses + masses)
-        return new, new._scores(losses, labels, rows.weights if weighted else None)
+        return new, new.scores_of(losses, labels, rows.weights if weighted else None)
 
     def scores(self, rows: Rows) -> FloatArray:
         if len(self.seeds) == 0:
             return np.full(len(rows), np.inf)
         labels, losses = self._assigned(rows)
-        return self._scores(losses, labels, None if all_ones(rows.weights) else rows.weights)
+        return self.scores_of(losses, labels, None if all_ones(rows.weights) else rows.weights)
 
     bounds = scores
 
@@ -73,7 +69,7 @@ class SeedStatistics(Statistics):
         labels, squared = nearest(rows.points, self.seeds)
         return labels, power(squared, self.z)
 
-    def _scores(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
+    def scores_of(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
         share = 1 / (1 + self.k)
         with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
             of_seeds = share / self.masses
@@ -93,12 +89,6 @@ class SeededSketch(AntitoneSketch):
     """Rows kept by their scores under given seeds, which do not move."""
 
     _stores_targets = False
-
-    def validate(self) -> None:
-        """Require statistics of the same seeds."""
-        statistics = self.statistics
-        require_equal("k and z of statistics", (statistics.k, statistics.z), (self.k, self.z))
-        require(np.array_equal(statistics.seeds, self.seeds.points), "seeds: found others than in the statistics")
 
     def __init__(self, settings: SketchSettings, seeds: Rows, k: int, z: float) -> None:
         self.seeds, self.k, self.z = seeds, k, z
@@ -130,19 +120,15 @@ class MovingSeeds(SeededSketch):
     _is_joined = False
     """Whether rows of several shards wait for seeds of them all. A file holds none such."""
 
-    def validate(self) -> None:
-        require_equal("statistics", type(self.statistics), SeedStatistics)
-        require_equal("targets", self.settings.shape[1], 0)
-
     def _thin(self) -> None:
         candidates = self._candidates()
-        self._reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
+        self.reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
 
     def _check(self) -> None:
         """Lower the inclusion probabilities, under the seeds so far and under new ones."""
         limited = _limited(self.statistics, self._candidates(), self._current_constant)
         self._await_next_check(self.totals.effective_rows)
-        self._reseed(limited)
+        self.reseed(limited)
 
     def _merge(self, other: Any) -> None:
         sides = [(side.statistics, side._candidates(), side._current_constant) for side in (self, other)]
@@ -156,17 +142,17 @@ class MovingSeeds(SeededSketch):
         self.statistics = SeedStatistics.empty(self.seeds.points, self.k, self.z)
         self.parts, self.n_unthinned, self._is_joined = (joined,), len(joined), True
         if len(joined) > _TOGETHER * self.settings.size:
-            self._reseed(joined)
+            self.reseed(joined)
 
     def prepared(self, history: RowSource | None = None) -> Self:
         """Return the sketch with seeds of shards that were merged."""
         if not self._is_joined:
             return self
         new = self._copy()
-        new._reseed(self._candidates())
+        new.reseed(self._candidates())
         return new
 
-    def _reseed(self, candidates: Candidates) -> None:
+    def reseed(self, candidates: Candidates) -> None:
         """Draw seeds from the candidates, each of which stands for 1 / limit rows, and thin them by the new scores."""
         weighted = replace(candidates.rows, weights=candidates.rows.weights / candidates.limits)
         self.seeds = weighted[drawn_seeds(weighted, self.k, self.z, self.settings.seed)]
@@ -227,39 +213,11 @@ class AssignedStatistics(SeedStatistics):
         least = self.masses.min(where=self.masses > 0, initial=np.inf)
         return np.asarray(weights * (losses * (share / self.cost if self.cost else 0.0) + share / least))
 
-    def exceeding(self, level: float, rows: Rows, is_nearest: BoolArray, losses: FloatArray) -> BoolArray:
-        """Mark every row whose score exceeds ``level``; some rows with a lower score may be marked as well.
-
-        A score exceeds the level where the loss exceeds a threshold that depends on the cluster. Small clusters are
-        compared with their own threshold. The large ones share the lowest of theirs, which saves a pass over the rows
-        for each of them; the caller looks at the scores of marked rows anyway.
-        """
-        if self.cost == 0 or not all_ones(rows.weights):
-            return self._scores(losses, is_nearest.argmax(axis=0), rows.weights) > level
-        share = 1 / (1 + self.k)
-        with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
-            bounds = (level - share / self.masses) * (self.cost / share)
-        is_large = self.masses >= 2 * share / level
-        found = losses > (bounds[is_large].min() if is_large.any() else np.inf)
-        for seed in np.flatnonzero(~is_large & (self.masses > 0)):
-            found |= is_nearest[seed] & (losses > bounds[seed])
-        return np.asarray(found)
-
 
 @storable
 @stores(statistics=AssignedStatistics)
 class FixedSeeds(SeededSketch):
     """The coreset of a history for the seeds of its race. Of a row it keeps the loss, the seed and the position."""
-
-    def validate(self) -> None:
-        """Require of each candidate its loss, its seed and its position."""
-        require_equal("shape", self.settings.shape, (3, 0))
-        for part in self.parts:
-            losses, labels, positions = part.rows.points.T
-            require((losses >= 0).all(), "losses of candidates: found a negative one")
-            for indices, stop in ((labels, len(self.seeds)), (positions, self.totals.n_rows)):
-                are_indices = (indices >= 0) & (indices < stop) & (indices == np.floor(indices))
-                require(are_indices.all(), f"candidates: found {indices}, expected positions below {stop}")
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         return AssignedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
@@ -268,19 +226,16 @@ class FixedSeeds(SeededSketch):
         """Return the sketch with a block of the history, the first row of which is at this position there."""
         new = self._copy()
         new.totals = self.totals.merge(SketchTotals.of(rows))
-        new._add_block(rows, position)
+        new.add_block(rows, position)
         return new
 
-    def _add_block(self, rows: Rows, position: int) -> None:
+    def add_block(self, rows: Rows, position: int) -> None:
         self.statistics, is_nearest, losses = self.statistics.with_block(rows)
         words = self._words(rows.ids)
         few = np.arange(len(rows))
         if self.totals.n_rows > self.settings.size:
-            low = words <= sampling.word_below(self._usual)
-            low |= self.statistics.exceeding(self._usual / (self.constant * SAFETY), rows, is_nearest, losses)
-            few = np.flatnonzero(low)
-            bounds = self.statistics.bounds_of(losses[few], rows.weights[few])
-            few = few[kept(sampling.inclusion_uniforms(words[few]), bounds * (self.constant * SAFETY))]
+            bounds = self.statistics.bounds_of(losses, rows.weights)
+            few = np.flatnonzero(kept(sampling.inclusion_uniforms(words), bounds * (self.constant * SAFETY)))
         labels = np.arange(len(is_nearest), dtype=np.float32) @ np.take(is_nearest, few, axis=1).astype(np.float32)
         columns = np.column_stack([losses[few], labels, position + few])
         candidates = Candidates(
@@ -314,7 +269,6 @@ def largest_value(z: float) -> float:
     reads_history=bool,
     race=Race,
     sampler=SeededSketch | None,
-    raced_rows=int,
     sampled_rows=Count,
 )
 class ClusteringSketch(Sketch):
@@ -332,30 +286,9 @@ class ClusteringSketch(Sketch):
         self.sampler: Any
         super().__init__(settings)
 
-    def validate(self) -> None:
-        """Require a race and a sampler of the same settings and rows."""
-        k, z, race, sampler, seed = self.k, self.z, self.race, self.sampler, self.settings.seed
-        require_equal("settings of the race", (race.k, race.z, race.seed), (k, z, seed))
-        rows = (self.sampled_rows, self.raced_rows, self.totals.n_rows)
-        require(rows[0] <= rows[1] <= rows[2], f"found {rows} rows sampled, raced and seen, expected ascending numbers")
-        require_equal("rows of the race", race.rows, self.raced_rows)
-        width, kind = self.settings.shape[0], FixedSeeds if self.reads_history else MovingSeeds
-        require(race.origin is None or race.origin.shape == (width,), f"origin: found {race.origin}, width {width}")
-        expected = kind if self.raced_rows or kind is MovingSeeds else NoneType
-        require_equal("sampler", type(sampler), expected)
-        if sampler is not None:
-            sampled = self.sampled_rows if kind is FixedSeeds else self.totals.n_rows
-            own = sampler.settings
-            found = (sampler.k, sampler.z, own.seed, own.epsilon, sampler.totals.n_rows)
-            require_equal("settings of the sampler", found, (k, z, seed, self.settings.epsilon, sampled))
-            n, d = sampler.seeds.points.shape
-            require(n <= k and d == width, f"seeds: found {n} of {d} columns, expected at most {k} of {width}")
-            is_as_wide = kind is FixedSeeds or own.shape == (width, 0)
-            require(is_as_wide, f"shape of the sampler: found {own.shape}, expected {(width, 0)}")
-
     def _begin(self) -> None:
         self.race, self.sampler = Race(self.k, self.z, self.settings.seed), None
-        self.raced_rows = self.sampled_rows = 0
+        self.sampled_rows = 0
         if not self.reads_history:
             self.sampler = self._new_sampler(MovingSeeds, self._no_rows(), self.settings.shape[0])
 
@@ -408,15 +341,15 @@ class ClusteringSketch(Sketch):
         return self if self._keeps_every_row else self._with_seeds(history)
 
     def _with_seeds(self, history: RowSource | None) -> Self:
-        if self.raced_rows == self.totals.n_rows and self.reads_history:
+        if self.race.rows == self.totals.n_rows and self.reads_history:
             return self
         new = self._copy()
         if not self.reads_history:
             new.sampler = self.sampler.prepared()
             return new
         assert history is not None
-        new.race, chosen = self.race.updated(history).run(history)
-        new.raced_rows, seeds = self.totals.n_rows, history.at(chosen)
+        new.race = self.race.updated(history)
+        seeds = history.at(new.race.run(history))
         is_kept = self.sampler is not None and self._current_size <= self.sampler.settings.size
         if not is_kept or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
             new.sampler, new.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
@@ -573,15 +506,18 @@ class Clustering(CoresetBuilder):
         sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 
-    def _new_history(self, block: int, width: int, n_targets: int) -> History:
-        if self.history_place == "memory":
+    @property
+    def keeps_on_disk(self) -> bool:
+        return self.history_place not in ("memory", "coreset")
+
+    def new_history(self, block: int, width: int, n_targets: int) -> History:
+        if not self.keeps_on_disk:
             return History(block, width, n_targets)
         return DiskHistory(block, width, n_targets, scratch(self.history_place))
 
     @property
     def seeds(self) -> FloatArray:
         """The D^z seeds of the rows added, in the order in which they were drawn."""
-        self._check_started()
-        now = self._flushed()
-        seeds: FloatArray = now._sketch.seeds(now._weighted_history)
+        data = self._started().snapshot()
+        seeds: FloatArray = data.sketch.seeds(data.history)
         return seeds

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import LinearPlan, flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.methods.losses import REGRESSION_LOSSES, PredictorLoss, predictor_loss
 from batch2online.numerics.threads import one_thread
-from batch2online.problem import Problem
 from batch2online.refresh import Adaptive, Geometric, Policy
-from batch2online.schema import check_value, require_equal
 from batch2online.settings import RegressionSettings
-from batch2online.stream import Stream
 from batch2online.validation import check_targets
-
-if TYPE_CHECKING:
-    from batch2online.methods.losses import PredictorLoss
 
 _ADAPTIVE = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=0.005)
 
@@ -85,16 +81,12 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
 
     _needs_targets = True
 
-    _problem = Problem  # which of two, _assembled checks
-
     @property
     def _is_plain(self) -> bool:
         """Whether the moments of all rows are all that is needed."""
         return bool(self.loss == "squared" and self.alpha == 0)
 
     def _predictor_loss(self) -> PredictorLoss:
-        from batch2online.methods.losses import predictor_loss  # least squares does without
-
         return predictor_loss(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
@@ -125,7 +117,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss in ("poisson", "gamma", "tweedie")
+        tags.target_tags.positive_only = self._least_target == 0
         if not self._is_plain:
             tags.target_tags.multi_output = False
         return tags
@@ -148,7 +140,13 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
 
     @property
     def _takes_any_number(self) -> bool:
-        return self.loss in ("squared", "huber", "absolute", "quantile")
+        return self._least_target == -np.inf
+
+    @property
+    def _least_target(self) -> float | None:
+        """Least target of the loss; None for a loss that there is not."""
+        known = REGRESSION_LOSSES.get(str(self.loss))
+        return None if known is None else known.least_target
 
     # Each reads the engine and its model once: another thread may replace them at any moment.
 
@@ -182,9 +180,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
         predictions = _predictions(engine, self._row_of(x)[None])[0]
         return float(predictions[0]) if engine.flat_targets else predictions
 
-    def _new_plan(self, state: Any) -> LinearPlan | None:
-        model = state.model
-        if type(model) is not LinearModel or len(model.intercepts) != 1 or not self._check_fitted().flat_targets:
+    def _new_plan(self, stream: Stream) -> LinearPlan | None:
+        model = stream.model
+        if type(model) is not LinearModel or len(model.intercepts) != 1 or not stream.flat_targets:
             return None
         return LinearPlan(model.coefficients[0].tolist(), float(model.intercepts[0]))
 
@@ -197,18 +195,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
     def error_(self) -> float:
         """Estimated share by which the model costs more than a fit on all rows seen at that time."""
         return float(getattr(self._check_fitted().current.model, "error", 0.0))
-
-    @classmethod
-    def _assembled(cls, state: dict[str, Any]) -> Self:
-        estimator = super()._assembled(state)
-        problem: Any = estimator.stream.problem
-        from batch2online.methods.linear_losses.problem import LinearLossProblem
-
-        expected = LeastSquares if estimator._is_plain else LinearLossProblem
-        check_value("problem", problem, expected)
-        if not estimator._is_plain:
-            require_equal("loss of the problem", problem.loss, estimator._predictor_loss())
-        return estimator
 
 
 def _predictions(engine: Stream, points: Any) -> FloatArray:

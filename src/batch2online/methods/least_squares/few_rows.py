@@ -11,8 +11,8 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.methods.least_squares.moments import CentredFactor, Moments
 from batch2online.numerics.triangular import column_norms
-from batch2online.rows import Rows, check_ascending, check_width
-from batch2online.schema import Count, above, require, storable
+from batch2online.rows import Rows
+from batch2online.schema import Count, above, storable
 from batch2online.sketches.candidates import copied, scaled_rows
 
 
@@ -33,11 +33,6 @@ class FewRows:
     n_targets: Count
     intercept: bool
     held: Rows
-
-    def validate(self) -> None:
-        check_ascending([self.held])
-        check_width([self.held], self.width, self.n_targets)
-        require(self.rows < self.n_columns, f"held: found {self.rows} rows, expected less than {self.n_columns}")
 
     @classmethod
     def none(cls, width: int, n_targets: int, intercept: bool) -> FewRows:

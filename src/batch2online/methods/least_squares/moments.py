@@ -30,7 +30,7 @@ from batch2online.numerics.triangular import (
     whitened,
 )
 from batch2online.rows import PIECE_ENTRIES, Rows, all_ones
-from batch2online.schema import Count, at_least, finite, number, require, require_equal, semidefinite, shape, storable
+from batch2online.schema import Count, at_least, finite, number, semidefinite, shape, storable
 
 RIDGE = 1e-24
 """Relative regularisation of every column: far below any signal, far above the rounding of QR."""
@@ -239,18 +239,6 @@ class Moments:
     gram: Annotated[FloatArray, shape("p", "p"), finite, semidefinite]
     reference: ScoreBounds | None
 
-    def validate(self) -> None:
-        p = self.width + self.n_targets + self.intercept
-        require_equal("columns", len(self.shift), p)
-        require((self.transform is None) == (self.untransform is None), "transform: found one without its inverse")
-        for matrix in (self.transform, self.untransform):
-            is_upper = matrix is None or (matrix.diagonal().all() and not np.tril(matrix, -1).any())
-            require(is_upper, "transform: found one that is not upper triangular, or not invertible")
-        known = 0 if self.reference is None else self.reference.rows
-        is_right = known <= self.rows and (known == 0) == (self.rows == 0)
-        require(is_right, f"reference: found one of {known} rows, expected one of at most {self.rows}")
-        require(self.reference is None or len(self.reference.own) == p, f"reference: expected {p} columns")
-
     @classmethod
     def empty(cls, width: int, n_targets: int, intercept: bool) -> Moments:
         p = width + n_targets + intercept
@@ -338,7 +326,7 @@ class Moments:
             return self
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if self.reference is None:
-                return self._first(rows)._checked()
+                return self.begun(rows).checked()
             if self.is_plain:
                 grown = self.gram + self.plain_gram(*self.plain_columns(rows))
                 is_amplified = False
@@ -350,18 +338,18 @@ class Moments:
             if is_amplified or not (grown.diagonal() <= self.reference.limits).all():
                 return self._absorb(rows)
             new = self._with(grown, self.rows + len(rows))
-            return new._checked() if new.rows >= 2 * self.reference.rows else new
+            return new.checked() if new.rows >= 2 * self.reference.rows else new
 
     def sharpened(self) -> Moments:
         """Return the moments with bounds from a check now, if rows were added since the last one."""
-        return self if self.reference is None or self.reference.rows == self.rows else self._checked()
+        return self if self.reference is None or self.reference.rows == self.rows else self.checked()
 
     @classmethod
     def of(cls, rows: Rows, intercept: bool) -> Moments:
         """Return the moments of these rows alone, without bounds: to fit to, not to add to."""
         empty = cls.empty(rows.points.shape[1], rows.targets.shape[1], intercept)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return empty._first(rows) if len(rows) else empty
+            return empty.begun(rows) if len(rows) else empty
 
     def merged(self, other: Moments) -> Moments:
         """Return the moments of the rows of both; the factor of the other is added like rows."""
@@ -373,21 +361,21 @@ class Moments:
             rows = other.shifted_factor
             if self.intercept:
                 rows = rows + rows[:, :1] * (other.shift - self.shift)
-            return self._based_on(qr_factor(self.shifted_factor, rows), self.rows + other.rows)._checked()
+            return self.based_on(qr_factor(self.shifted_factor, rows), self.rows + other.rows).checked()
 
     def scaled(self, factor: float) -> Moments:
         """Return the moments for weights multiplied by a power of 4, without rounding."""
         reference = None if self.reference is None else self.reference.scaled(factor)
         return replace(self, gram=self.gram * factor, reference=reference)
 
-    def _first(self, rows: Rows) -> Moments:
+    def begun(self, rows: Rows) -> Moments:
         """Return the moments of the first rows in the cheapest coordinates in which they are well conditioned."""
         for shifted in (False, True):
             start = replace(self, shift=self.representative(rows)) if shifted else self
-            tried = replace(start, gram=start._gram_of(rows), rows=self.rows + len(rows))
-            if tried._is_well_conditioned():
+            tried = replace(start, gram=start.gram_of(rows), rows=self.rows + len(rows))
+            if tried.is_well_conditioned():
                 return tried
-        return start._based_on(qr_factor(start.design(rows)), self.rows + len(rows))
+        return start.based_on(qr_factor(start.design(rows)), self.rows + len(rows))
 
     def _absorb(self, rows: Rows) -> Moments:
         """Add rows by QR of the factor in the original coordinates, then choose new coordinates.
@@ -395,17 +383,17 @@ class Moments:
         In whitened ones a row beyond the limits has huge entries, and the own parts of columns that depend on others
         would be rounded relative to these.
         """
-        return self._based_on(qr_factor(self.shifted_factor, self.design(rows)), self.rows + len(rows))._checked()
+        return self.based_on(qr_factor(self.shifted_factor, self.design(rows)), self.rows + len(rows)).checked()
 
-    def _based_on(self, factor: FloatArray, total: int) -> Moments:
+    def based_on(self, factor: FloatArray, total: int) -> Moments:
         """Return the moments of rows ``m - shift`` with this factor, as they are or whitened."""
         plain = replace(self, transform=None, untransform=None, rows=total, reference=None)
         if np.count_nonzero(factor.any(axis=1)) < np.count_nonzero(factor.any(axis=0)):  # fewer rows than columns
-            return plain._whitened(factor)
+            return plain.in_white_coordinates(factor)
         plain = replace(plain, gram=factor.T @ factor)
-        return plain if plain._is_well_conditioned() else plain._whitened(factor)
+        return plain if plain.is_well_conditioned() else plain.in_white_coordinates(factor)
 
-    def _whitened(self, factor: FloatArray) -> Moments:
+    def in_white_coordinates(self, factor: FloatArray) -> Moments:
         """Return the moments in coordinates in which the rows of ``factor`` have Gram matrix one."""
         triangle = factor if self.untransform is None else factor @ self.untransform
         new = white_coordinates(factor, self.spreads(triangle), self.transform, self.untransform)
@@ -430,7 +418,7 @@ class Moments:
 
     # -- conditioning ---------------------------------------------------------------------------
 
-    def _is_well_conditioned(self) -> bool:
+    def is_well_conditioned(self) -> bool:
         diagonal = self.gram.diagonal()
         positive = diagonal[diagonal > 0]
         if not np.isfinite(diagonal).all() or (positive > _EXTREME).any() or (positive < 1 / _EXTREME).any():
@@ -440,16 +428,16 @@ class Moments:
             self.__dict__["coordinate_factor"] = factor  # it will be needed
         return condition >= WELL_CONDITIONED
 
-    def _checked(self) -> Moments:
+    def checked(self) -> Moments:
         """Return the moments with new bounds, in other coordinates if the current ones are poorly conditioned."""
         gram = self.regularised
         condition = Condition.of(gram)
         if self.reference is not None:
             if condition.least < WELL_CONDITIONED:
-                return replace(self, reference=None)._whitened(gram_factor(self.gram))._checked()
+                return replace(self, reference=None).in_white_coordinates(gram_factor(self.gram)).checked()
             simpler = self._simpler()
             if simpler is not None:
-                return simpler._checked()
+                return simpler.checked()
         own = self.gram.diagonal() > DEPENDENT**2 * (gram - self.gram).diagonal()
         new = object.__new__(Moments)  # which keeps what is cached: the Gram matrix is the same
         vars(new).update(vars(self), reference=condition.score_bounds(self.rows, own))
@@ -475,7 +463,7 @@ class Moments:
                 gram=factor.T @ factor,
                 reference=None,
             )
-            if tried._is_well_conditioned():
+            if tried.is_well_conditioned():
                 return tried
         return None
 
@@ -486,7 +474,7 @@ class Moments:
         m = self.design(rows)
         return m if self.transform is None else m @ self.transform
 
-    def _gram_of(self, rows: Rows) -> FloatArray:
+    def gram_of(self, rows: Rows) -> FloatArray:
         gram = np.zeros_like(self.gram)
         for piece in rows.pieces():
             if self.is_plain:

@@ -24,7 +24,7 @@ from batch2online.quality import Baseline, MeanBaseline
 from batch2online.record import Averages
 from batch2online.results import most_moved
 from batch2online.rows import Rows
-from batch2online.schema import finite, require, require_equal, shape, storable
+from batch2online.schema import finite, shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn, coreset_excess, exact_stability
 from batch2online.warm_up import MeanSoFar
@@ -101,13 +101,6 @@ class LeastSquares(Problem):
             return residual * residual, np.abs(residual)
         squared = np.square(targets - model.predict(points)).sum(axis=1)
         return squared, np.sqrt(squared)
-
-    def validate_model(self, model: Any, sketch: Any) -> None:
-        """Require a coefficient for each column and target."""
-        require_equal("types", (type(model), type(sketch)), (LinearModel, LeverageSketch))
-        width, n_targets = sketch.settings.shape
-        require(n_targets > 0, "shape: found no targets")
-        require_equal("shape of coefficients", model.coefficients.shape, (n_targets, width))
 
     def spread_of(self, rows: Rows) -> FloatArray:
         return rows.targets

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from batch2online._types import FloatArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.methods.least_squares.few_rows import FewRows
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.rows import Rows
-from batch2online.schema import require, require_equal, storable, stores
+from batch2online.schema import storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.summed import Summed
 from batch2online.tables.strings import MISSING
 from batch2online.theory.bounds import leverage_sensitivity, running_minimum_sensitivity
@@ -87,19 +87,6 @@ class LeverageSketch(AntitoneSketch):
     ) -> None:
         self.intercept, self.score_targets, self.columns = intercept, score_targets, columns
         super().__init__(settings)
-
-    def validate(self) -> None:
-        """Require moments of the columns of the rows."""
-        (width, n_targets), columns = self.settings.shape, self.columns
-        is_within = columns is None or all(0 <= column < width for column in columns)
-        require(is_within, f"columns: found {columns}, expected less than {width}")
-        expected = (width if columns is None else len(columns), n_targets, self.intercept)
-        require_equal("statistics", type(self.statistics.sums), LeverageStatistics)
-        own, moments = self.statistics.sums, self.statistics.sums.moments
-        require_equal("shape of moments", (moments.width, moments.n_targets, moments.intercept), expected)
-        settings = (columns, self.score_targets)
-        require_equal("columns of statistics", (own.columns, own.with_targets), settings)
-        require_equal("rows of moments", moments.rows, self.totals.n_rows)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         width, n_targets = self.settings.shape

@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import Trusted, check_plain
 from batch2online.input import LinearPlan, PreparedRows, RowReader
 from batch2online.labels import Labelled, Labels
@@ -23,7 +24,6 @@ from batch2online.metrics import Metrics
 from batch2online.numerics.threads import one_thread
 from batch2online.schema import check_value
 from batch2online.settings import ClassificationSettings
-from batch2online.stream import Stream
 
 _LARGEST_EXPONENT = 700.0
 """Below the logarithm of the largest number."""
@@ -112,7 +112,6 @@ class OnlineClassifier(ClassifierMixin, Labelled, ClassificationSettings):  # ty
     """
 
     _needs_targets = True
-    _problem = LinearLossProblem
 
     @property
     def baseline_metrics_(self) -> Metrics:
@@ -237,8 +236,8 @@ class OnlineClassifier(ClassifierMixin, Labelled, ClassificationSettings):  # ty
         first, second = plan.labels
         return {first: share, second: 1 - share} if plan.is_swapped else {first: 1 - share, second: share}
 
-    def _new_plan(self, state: Any) -> LinearPlan | None:
-        model, labels = state.model, state.problem.labels
+    def _new_plan(self, stream: Stream) -> LinearPlan | None:
+        model, labels = stream.model, stream.problem.labels
         if not len(model.classes) == len(labels) == 2:
             return None
         is_swapped = labels[model.classes[0]] != min(labels.values())
@@ -264,9 +263,7 @@ class OnlineClassifier(ClassifierMixin, Labelled, ClassificationSettings):  # ty
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
-        engine = state["stream"]
-        state["labels"] = list(engine.problem.labels.items())
-        state["stream"] = engine.append([], replace(engine.problem, labels={}))
+        state["labels"] = list(self._labels.items())
         if isinstance(self.class_weight, Mapping):
             state["params"]["class_weight"] = list(self.class_weight.items())
         return state

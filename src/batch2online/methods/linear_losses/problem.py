@@ -21,7 +21,7 @@ from batch2online.record import Averages
 from batch2online.refresh import Geometric
 from batch2online.results import most_moved
 from batch2online.rows import Rows
-from batch2online.schema import above, at_least, finite, require, require_equal, shape, storable
+from batch2online.schema import above, at_least, finite, shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import Scored, WarmUp
@@ -72,9 +72,6 @@ class LinearLossProblem(Problem):
     loss: PredictorLoss
     penalty: Penalty
     labels: dict = field(default_factory=dict)  # type: ignore[type-arg]  # a file holds them elsewhere
-
-    def validate(self) -> None:
-        require(not self.labels, f"labels: found {len(self.labels)}, expected them beside the problem")
 
     @property
     def secondary_name(self) -> str:
@@ -142,15 +139,6 @@ class LinearLossProblem(Problem):
         if is_known.all():
             return self.loss.value(eta, y)
         return np.where(is_known, self.loss.value(eta, np.maximum(y, 0.0)), model.unknown)
-
-    def validate_model(self, model: Any, sketch: Any) -> None:
-        """Require a coefficient for each column and output, and classes that the rows have."""
-        require_equal("types", (type(model), type(sketch)), (LinearPredictor, AnchoredSketch))
-        require_equal("loss", sketch.loss, self.loss)
-        shape = (self.loss.n_outputs(len(model.classes)), sketch.settings.shape[0])
-        require_equal("shape of coefficients", model.coefficients.shape, shape)
-        is_known = set(model.classes) <= set(sketch.classes) or not sketch.totals.n_rows
-        require(is_known, f"classes: found {model.classes}, expected some of {sketch.classes}")
 
     def predict(self, model: LinearPredictor, points: FloatArray) -> FloatArray:
         """Predictions (n,) of a model of numbers."""

@@ -23,6 +23,7 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray, WordArray
+from batch2online.engine.builder import CoresetBuilder, check_statistics_fit
 from batch2online.methods.linear_losses.classes import Classes, outputs, parameters, positions, recoded, with_new
 from batch2online.methods.linear_losses.expansion import Expanded, ExpandedRows, Expansion
 from batch2online.methods.linear_losses.grams import weighted_gram
@@ -34,7 +35,6 @@ from batch2online.sampling import kept, probabilities
 from batch2online.schema import Count, Weight, at_least, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import RowSource, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder, check_statistics_fit
 from batch2online.sketches.candidates import Candidates, copied
 from batch2online.theory import sizes
 
@@ -178,7 +178,7 @@ class AnchoredSketch(AntitoneSketch):
         self.frame = Standardizer(np.zeros(width), np.ones(width), self.intercept)
         self._clear(())
         self.parts = (no_candidates(width, PREDICTORS + 1),)
-        self._decide_size()
+        self.decide_size()
 
     def _clear(self, classes: Classes) -> None:
         """Forget all expansions and the pilot model."""
@@ -186,7 +186,7 @@ class AnchoredSketch(AntitoneSketch):
         self.classes, self.pilot_model = classes, PilotModel.unmeasured(np.zeros((k, p)))
         self.sums, self._remembered = Expansion.empty(k, p, len(classes), self.balanced), None
 
-    def _decide_size(self) -> None:
+    def decide_size(self) -> None:
         """Choose the size while all rows are kept, since nothing depends on it yet."""
         size, n_classes = self.settings.coreset_size, len(self.classes)
         if size is None or size == "theory":
@@ -203,7 +203,7 @@ class AnchoredSketch(AntitoneSketch):
         """Expand a block at the current model, score it by that, and keep the rows that may be in the coreset."""
         y, words = self._met(rows), self._words(rows.ids)
         if not self.is_complete:
-            self._expand_held()
+            self.expand_held()
         self.statistics = self.statistics.with_rows(rows)
         if self.is_complete:
             self.sums = self.sums.holding(rows.weights, y)
@@ -220,7 +220,7 @@ class AnchoredSketch(AntitoneSketch):
         y = self._coded(rows)
         if not self.loss.has_classes or (y >= 0).all():
             return y
-        self._know(with_new(self.classes, rows.targets[:, 0]))
+        self.know(with_new(self.classes, rows.targets[:, 0]))
         return self._coded(rows)
 
     def _coded(self, rows: Rows) -> FloatArray:
@@ -231,7 +231,7 @@ class AnchoredSketch(AntitoneSketch):
     def _frame_of(self, rows: Rows) -> Standardizer:
         return Standardizer.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
 
-    def _know(self, classes: Classes) -> None:
+    def know(self, classes: Classes) -> None:
         """Express the state in terms of these classes, which include the current ones."""
         if classes == self.classes:
             return
@@ -243,15 +243,15 @@ class AnchoredSketch(AntitoneSketch):
         self.parts = tuple(_recoded(part, matrix) for part in self.parts)
         if old.is_set:
             theta = parameters(old.theta, matrix, self.totals.n_rows if self.intercept else 0)
-            self._set_pilot(theta, old.scale)
+            self.set_pilot(theta, old.scale)
 
-    def _expand_held(self) -> None:
+    def expand_held(self) -> None:
         """Expand and score the rows that were held as they are, while all were kept, at the current model."""
         if not self.statistics.keeps_all or not self.statistics.rows:
             return
         held, pilot = self._kept(), self.pilot_model
         if pilot.is_set:
-            here = self._placed(held.rows, held.rows.weights)
+            here = self.placed(held.rows, held.rows.weights)
             pilot = self._measured(pilot.theta, pilot.scale, here, weighted_gram(here.design, here.weights))
         self._clear(self.classes)
         self.pilot_model = pilot
@@ -289,7 +289,7 @@ class AnchoredSketch(AntitoneSketch):
         targets[:, PREDICTORS:] = eta
         return Candidates(replace(rows, targets=targets), words, ones(len(rows)))
 
-    def _placed(self, rows: Rows, weights: FloatArray) -> ExpandedRows:
+    def placed(self, rows: Rows, weights: FloatArray) -> ExpandedRows:
         """Return candidates with these weights, times those of classes, and the predictors of their expansions."""
         y, eta = self._coded(rows), np.asfortranarray(rows.targets[:, PREDICTORS:])
         scale = np.ascontiguousarray(rows.targets[:, SCALE])
@@ -315,14 +315,14 @@ class AnchoredSketch(AntitoneSketch):
         new = self._copy()
         if self.is_complete:  # coordinates and size are still open, since nothing depends on them
             new.frame, new._remembered = self.in_full().frame, None
-            new._decide_size()
+            new.decide_size()
         theta = new.frame.inner(model.coefficients, model.intercepts)
         if model.classes != self.classes:
             theta = parameters(theta, outputs(model.classes, self.classes), self.totals.n_rows)
-        new._set_pilot(theta, self.loss.anchor_scale(model.scale, self.totals.effective_rows))
+        new.set_pilot(theta, self.loss.anchor_scale(model.scale, self.totals.effective_rows))
         return new
 
-    def _set_pilot(self, theta: FloatArray, scale: float) -> None:
+    def set_pilot(self, theta: FloatArray, scale: float) -> None:
         """Expand further rows at these parameters; their scores are measured by the coreset once one is needed."""
         if self.statistics.keeps_all:
             self.pilot_model = PilotModel.unmeasured(theta, scale, self.totals.weight)
@@ -357,7 +357,7 @@ class AnchoredSketch(AntitoneSketch):
         if self.is_complete:
             own = self._copy()
             own.frame = self._frame_of(rows)
-        here, multipliers = own._placed(rows, weights), weights / rows.weights
+        here, multipliers = own.placed(rows, weights), weights / rows.weights
         del rows, weights  # they are not small, and what follows takes memory as well
         if not self.is_complete:
             expanded = Expanded(*self.sums.total(), self.loss, here, self.loss.expanded(here.eta, here.y, here.scale))
@@ -374,13 +374,13 @@ class AnchoredSketch(AntitoneSketch):
             self.frame = theirs.frame
         classes = self.classes + tuple(code for code in theirs.classes if code not in self.classes)
         for each in (self, theirs):
-            each._know(classes)
+            each.know(classes)
         self.constant = min(self.constant, theirs.constant)
         if self.totals.n_rows + theirs.totals.n_rows <= self.constant:
             self.sums = self.sums + theirs.sums
         else:
             for each in (self, theirs):
-                each._expand_held()
+                each.expand_held()
             by = self.frame.origin - theirs.frame.origin
             theirs.parts = tuple(_translated(part, by) for part in theirs.parts)
             moved = theirs.sums.translated(by).moved(np.eye(len(theirs.pilot_model.theta)), theirs.frame.to(self.frame))

@@ -9,6 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from batch2online._types import FloatArray
+from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import at_hand
 from batch2online.methods.low_rank.moments import SecondMoments, second_moments
@@ -17,7 +18,6 @@ from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
 from batch2online.refresh import Adaptive, Geometric, Policy
 from batch2online.settings import LowRankSettings
-from batch2online.stream import Stream
 
 
 class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator, LowRankSettings):  # type: ignore[misc]
@@ -54,8 +54,6 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     >>> model.regret_.ratio < 1.25
     True
     """
-
-    _problem = LowRank
 
     def _new_stream(self, n_targets: int) -> Stream:
         width = self.n_features_in_

@@ -20,8 +20,6 @@ from batch2online.schema import (
     above,
     at_least,
     finite,
-    require,
-    require_equal,
     semidefinite,
     shape,
     storable,
@@ -208,24 +206,6 @@ class RidgeMoments:
     of_few: Spectrum | None = None  # from the rows themselves
     shift: Annotated[FloatArray, shape("d"), finite] | None = None  # with an intercept, once there are rows
 
-    def validate(self) -> None:
-        d, p, reference, few = self.width, self.width + self.intercept, self.reference, self.of_few
-        known = [matrix for matrix in (self.gram, self.factor) if matrix is not None]
-        require_equal("Gram matrices and factors", len(known), int(self.rows > 0))
-        require(all(len(matrix) == p for matrix in known), f"gram or factor: expected {p} columns")
-        require((reference is None) == (self.rows == 0), f"reference: found {reference} for {self.rows} rows")
-        for center in (self.shift, None if reference is None else reference.center):
-            require_equal("whether there is a mean", center is not None, self.intercept and self.rows > 0)
-            require_equal("columns of the mean", d if center is None else len(center), d)
-        if reference is not None:
-            require(reference.rows <= self.rows, f"reference: found one of {reference.rows} rows, not of {self.rows}")
-            require_equal("shape of the reference", reference.directions.shape, (d, min(self.rank, d)))
-            found = f"reference: found the weight {reference.weight}"
-            require(not self.intercept or reference.weight > 0, found)
-        if few is not None:
-            require(self.gram is not None, "of_few: found a spectrum without a Gram matrix")
-            require_equal("shape of of_few", few.vectors.shape, (d, self.rank))
-
     @classmethod
     def empty(cls, width: int, rank: int, intercept: bool) -> RidgeMoments:
         return cls(width, intercept, rank, 0, 0.0, None, None, None)
@@ -235,14 +215,14 @@ class RidgeMoments:
         """Return the moments of these rows alone, without bounds: to fit to, not to add to."""
         empty = cls.empty(rows.points.shape[1], rank, intercept)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return empty._first(rows)
+            return empty.begun(rows)
 
     # -- adding -----------------------------------------------------------------------------------
 
     def grown(self, rows: Rows) -> RidgeMoments:
         """Return the moments with these rows."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return self._first(rows)._checked() if self.reference is None else self._grown(rows)
+            return self.begun(rows).checked() if self.reference is None else self._grown(rows)
 
     def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
         """Return the moments with these rows, and upper bounds of their scores now and later."""
@@ -269,13 +249,13 @@ class RidgeMoments:
             return self if other.rows == 0 else other
         total, weight = self.rows + other.rows, self.weight + other.weight
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            other = other._shifted_to(self.shift)
+            other = other.shifted_to(self.shift)
             if self.gram is not None and other.gram is not None:
                 joined = replace(self, gram=self.gram + other.gram, rows=total, weight=weight, of_few=None)
-                if joined._is_well_conditioned():
-                    return joined._checked()
+                if joined.is_well_conditioned():
+                    return joined.checked()
             factor = qr_factor(self.triangle, other.triangle)
-            return replace(self, gram=None, factor=factor, rows=total, weight=weight, of_few=None)._checked()
+            return replace(self, gram=None, factor=factor, rows=total, weight=weight, of_few=None).checked()
 
     def scaled(self, factor: float) -> RidgeMoments:
         """Return the moments for weights multiplied by a power of 4, without rounding."""
@@ -295,19 +275,19 @@ class RidgeMoments:
         """Return the moments with bounds from a check now: a refresh needs the spectrum anyway."""
         if self.reference is None or self.reference.rows == self.rows:
             return self
-        return self._checked()
+        return self.checked()
 
     sharpened = settled
 
-    def _first(self, rows: Rows) -> RidgeMoments:
+    def begun(self, rows: Rows) -> RidgeMoments:
         start = replace(self, shift=_middle(rows)) if self.intercept else self
         z = start.coordinates(rows)
-        plain = replace(start, gram=z.T @ z, rows=len(z), weight=_weight(rows))._knowing(rows)
-        if plain._is_well_conditioned():
+        plain = replace(start, gram=z.T @ z, rows=len(z), weight=_weight(rows)).knowing(rows)
+        if plain.is_well_conditioned():
             return plain
         return replace(plain, gram=None, factor=qr_factor(z), of_few=None)
 
-    def _shifted_to(self, shift: FloatArray | None) -> RidgeMoments:
+    def shifted_to(self, shift: FloatArray | None) -> RidgeMoments:
         """Return the moments of ``[1 | a - shift]`` for another shift: ``a - new = (a - old) + (old - new)``."""
         if self.shift is None or shift is None or np.array_equal(self.shift, shift):
             return self
@@ -321,9 +301,9 @@ class RidgeMoments:
     def of_all(self, rows: Rows) -> RidgeMoments:
         """Return the moments with bounds from a check now, given all rows."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return self._knowing(rows)._checked()
+            return self.knowing(rows).checked()
 
-    def _knowing(self, rows: Rows) -> RidgeMoments:
+    def knowing(self, rows: Rows) -> RidgeMoments:
         """Return the moments with the spectrum computed from all rows, if these are few."""
         if self.gram is None or not self.rank < len(rows) < _FEW_ROWS * len(self.gram) or not self._is_moderate():
             return self
@@ -338,12 +318,12 @@ class RidgeMoments:
             gram = self.gram + z.T @ z
             if self._size_of(gram) <= self.reference.limit:
                 grown = replace(self, gram=gram, rows=total, weight=weight, of_few=None)
-                return grown._checked() if is_due else grown
+                return grown.checked() if is_due else grown
         factor = qr_factor(self.triangle, z)
         grown = replace(self, gram=None, factor=factor, rows=total, weight=weight, of_few=None)
-        return grown._checked() if is_due or self.gram is not None else grown
+        return grown.checked() if is_due or self.gram is not None else grown
 
-    def _is_well_conditioned(self) -> bool:
+    def is_well_conditioned(self) -> bool:
         if not self._is_moderate():
             return False
         assert self.gram is not None
@@ -365,10 +345,10 @@ class RidgeMoments:
         total = self._size_of(self.gram)
         return total if self.center is None else total - float(self.gram[0, 1:] @ self.center)
 
-    def _checked(self) -> RidgeMoments:
+    def checked(self) -> RidgeMoments:
         """Return the moments with new bounds; with the factor if the Gram matrix is too inaccurate."""
-        if self.gram is not None and not self._is_well_conditioned():
-            return replace(self, gram=None, factor=self.triangle, of_few=None)._checked()
+        if self.gram is not None and not self.is_well_conditioned():
+            return replace(self, gram=None, factor=self.triangle, of_few=None).checked()
         spectrum, ridge = self.spectrum, self.ridge
         reductions = 1 / ridge - 1 / (spectrum.values + ridge) if ridge > 0 else np.zeros_like(spectrum.values)
         limit, center = LOSS_OF_DIGITS * ridge, self.center if self.intercept else None

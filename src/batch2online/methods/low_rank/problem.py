@@ -20,7 +20,7 @@ from batch2online.numerics.distances import squared_lengths
 from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
 from batch2online.record import Averages
 from batch2online.rows import Rows
-from batch2online.schema import at_least, finite, require_equal, shape, storable
+from batch2online.schema import at_least, finite, shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
@@ -87,12 +87,6 @@ class LowRank(Problem):
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points
         return self._losses(model, rows, squared_lengths(rows))
-
-    def validate_model(self, model: Any, sketch: Any) -> None:
-        """Require a basis of the rank and the width."""
-        require_equal("types", (type(model), type(sketch)), (Subspace, RidgeLeverageSketch))
-        require_equal("rank and center", (sketch.rank, sketch.intercept), (self.rank, self.center))
-        require_equal("shape of components", model.components.shape, (self.rank, sketch.settings.shape[0]))
 
     def spread_of(self, rows: Rows) -> FloatArray:
         """Return the points, or their lengths without centering."""

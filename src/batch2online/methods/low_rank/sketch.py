@@ -6,11 +6,11 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.methods.low_rank.moments import RidgeMoments
-from batch2online.schema import at_least, require_equal, storable, stores
+from batch2online.schema import at_least, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.summed import Summed
 from batch2online.theory.bounds import ridge_leverage_sensitivity, ridge_running_minimum_sensitivity
 
@@ -23,14 +23,6 @@ class RidgeLeverageSketch(AntitoneSketch):
     def __init__(self, settings: SketchSettings, rank: int, intercept: bool) -> None:
         self.rank, self.intercept = rank, intercept
         super().__init__(settings)
-
-    def validate(self) -> None:
-        """Require moments of the rows."""
-        expected = (self.settings.shape[0], self.intercept, self.rank)
-        moments = self.statistics.sums
-        require_equal("statistics", type(moments), RidgeMoments)
-        require_equal("shape of moments", (moments.width, moments.intercept, moments.rank), expected)
-        require_equal("rows of moments", moments.rows, self.totals.n_rows)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         total, dimension = 2 * self.rank + self.intercept, self.rank + self.intercept

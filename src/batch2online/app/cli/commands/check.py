@@ -32,7 +32,8 @@ def check(file: str, as_json: bool, target: str | None, seed: int, **given: Any)
     # Categories are those of rows that are not ranked, so that the encoding of a later row depends on it alone.
     task = "lowrank" if target is None else "regression"
     learner = {"seed": seed} if target is not None else {"seed": seed, "k": 1}
-    verdict = verdict_of(file, Settings(task=task, target=target, learner=learner, lookahead=FREEZES[0][1], **given))
+    settings = Settings.written({"task": task, "target": target, **learner, "lookahead": FREEZES[0][1], **given})
+    verdict = verdict_of(file, settings)
     if as_json:
         click.echo(json_text(as_dict(verdict)))
     else:
@@ -56,7 +57,7 @@ def verdict_of(path: str, settings: Settings) -> OrderVerdict:
             values = (targets if targets.dtype.kind == "f" else encoded(targets, {})[0])[:, None]
         monitor = monitor or OrderMonitor.new(points.shape[1], values.shape[1])
         ids = np.arange(monitor.rows, monitor.rows + len(points))
-        monitor = monitor.after(Rows(points, values, ones(len(ids)), ids), settings.seed)
+        monitor = monitor.observe(Rows(points, values, ones(len(ids)), ids), settings.seed).with_bets()
     if monitor is None:
         raise stream.no_rows_error()
     return monitor.verdict()

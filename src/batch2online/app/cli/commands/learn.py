@@ -26,7 +26,7 @@ from batch2online.app.inputs import DataError
 from batch2online.app.inputs.source import name_of, paths_of
 from batch2online.app.report.context import shared_scale
 from batch2online.durable import Durable
-from batch2online.headline import _shown, count_of
+from batch2online.headline import count_of, format_measure
 from batch2online.record import Averages, Record, Spread
 from batch2online.rows import Rows
 from batch2online.storage.model_file import sources_in
@@ -36,51 +36,46 @@ ALARM = 3
 """Exit code of a night that was learned with an alarm."""
 
 
-@dataclass(frozen=True)
-class LearnOptions:
-    """The options of ``batch2online learn``."""
-
-    again: bool
-    alarms: tuple[str, ...]
-    alarm_excess: float
-    webhook: str | None
-    on_alarm: str | None
-    query: str | None
-    as_json: bool
-    quiet: bool
-
-
-def learn(model: Path, files: Sequence[str], **given: Any) -> int:
+def learn(
+    model: Path,
+    files: Sequence[str],
+    again: bool,
+    alarms: str | None,
+    alarm_excess: float,
+    webhook: str | None,
+    on_alarm: str | None,
+    query: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
     """Learn the rows of files as one transaction; print what they brought, and return the exit code."""
-    options = LearnOptions(**given)
-    check_webhook(options.webhook)
-    wrong = next((kind for kind in options.alarms if kind not in (*KINDS, "none")), None)
-    if wrong is not None or not files:
-        raise DataError(
-            f"--alarms {wrong} is unknown: give order, changes or none." if wrong else "Give FILE to learn."
-        )
+    check_webhook(webhook)
+    kinds = KINDS if alarms is None else tuple(each.strip() for each in alarms.split(","))
+    for kind in kinds:
+        if kind not in (*KINDS, "none"):
+            raise DataError(f"--alarms {kind} is unknown: give order, changes or none.")
     started, paths = time.monotonic(), paths_of(files)
     file = model / "model.b2o" if model.is_dir() else model
     names = [name_of(each) for each in paths]
-    with progress_line(names[0], options.quiet or options.as_json) as line, _opened(file) as durable:
-        task = _task_of(durable, options.query)
-        keys = _check_new(durable, paths, options)
+    with progress_line(names[0], quiet or as_json) as line, _opened(file) as durable:
+        task = _task_of(durable, query)
+        keys = _new_keys(durable, paths, query, again)
         stream = open_input(paths, None, task, model=durable.model)
         stream.on_note = line.note
         night = Night(durable.model)
         with noting(stream.note):
-            durable.batch(lambda: _learn_night(durable, stream, night, [key for key in keys if key is not None], line))
+            durable.batch(lambda: _learn_night(durable, stream, night, keys, line))
         line.end()
-        result = _result(durable, stream, night, task, options) | {"files": names}
-    result["seconds"] = time.monotonic() - started
-    if options.as_json:
+        result = _result(durable, stream, night, task) | {"files": names}
+        found = alarms_of(kinds, durable.order_, night.first, night.events(), alarm_excess)
+    result |= {"alarms": found, "seconds": time.monotonic() - started}
+    if as_json:
         click.echo(json_text(result))
     else:
         _show(result, file)
-    if result["alarms"]:
-        send(valid(result), options.webhook, options.on_alarm, lambda note: click.echo(f"Note: {note}.", err=True))
-        return ALARM
-    return 0
+    if found:
+        send(valid(result), webhook, on_alarm, lambda note: click.echo(f"Note: {note}.", err=True))
+    return ALARM if found else 0
 
 
 # -- the model ----------------------------------------------------------------------------------------------
@@ -119,19 +114,21 @@ def _task_of(durable: Durable, query: str | None) -> Task:
     return Task(settings)
 
 
-def _check_new(durable: Durable, paths: Sequence[str], options: LearnOptions) -> list[str | None]:
-    """Return keys of the contents of files; refuse a content that was learned before."""
-    keys = [content_key(path, options.query) for path in paths]
-    for place, (path, key) in enumerate(zip(paths, keys, strict=True)):
-        if key is None or options.again:
+def _new_keys(durable: Durable, paths: Sequence[str], query: str | None, again: bool) -> list[str]:
+    """Return keys of the contents of files; refuse a content that was learned before, or is given twice."""
+    known: dict[str, str] = {}
+    for path in paths:
+        key = content_key(path, query)
+        if key is None:
             continue
-        if key in keys[:place]:
-            raise DataError(f"{name_of(path)} has the same content as {name_of(paths[keys.index(key)])}: give one.")
-        if durable.has_key(key):
+        if not again and key in known:
+            raise DataError(f"{name_of(path)} has the same content as {name_of(known[key])}: give one.")
+        if not again and durable.has_key(key):
             raise DataError(
                 f"{name_of(path)} was learned before: {durable.path.name} knows its content. --again learns it again."
             )
-    return keys
+        known[key] = path
+    return list(known)
 
 
 # -- the night ----------------------------------------------------------------------------------------------
@@ -203,7 +200,7 @@ class Night:
 
 
 def _record_of(model: Any) -> Record | None:
-    record: Record | None = model.stream.view().current.record
+    record: Record | None = model.stream.view().current.observer(Record)
     return record
 
 
@@ -226,7 +223,7 @@ def _learn_night(durable: Durable, stream: TableStream, night: Night, keys: Sequ
     durable.note(source=(APPENDED, position))
 
 
-def _result(durable: Durable, stream: TableStream, night: Night, task: Task, options: LearnOptions) -> dict[str, Any]:
+def _result(durable: Durable, stream: TableStream, night: Night, task: Task) -> dict[str, Any]:
     """Return what the night has brought."""
     order, events = durable.order_, night.events()
     features = Features.of(durable.model, facts_in(durable.positions[INPUT]))
@@ -248,7 +245,6 @@ def _result(durable: Durable, stream: TableStream, night: Night, task: Task, opt
             "evidence": order.evidence,
             "alarm": order.alarm,
         },
-        "alarms": alarms_of(options.alarms or KINDS, order, night.first, events, options.alarm_excess),
         "headline": str(headline),
         "notes": list(stream.notes),
     }
@@ -280,4 +276,4 @@ def _show(result: dict[str, Any], file: Path) -> None:
 
 
 def _measures(quality: dict[str, float]) -> str:
-    return ", ".join(" ".join(_shown(measure, 1.0, "")) for measure in quality.items())
+    return ", ".join(f"{name} {format_measure(name, value)}" for name, value in quality.items())

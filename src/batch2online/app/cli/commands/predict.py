@@ -20,6 +20,7 @@ from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.models import StoredModel, answers, inputs_of, load_model
 from batch2online.app.cli.run.source import in_options, known_kinds, noting, placed, scaled, table_of
+from batch2online.app.cli.settings import format_of
 from batch2online.app.inputs import DataError, Layout, Source, open_sources, paths_of
 from batch2online.app.report.formatting import visible
 from batch2online.tables.columns import ColumnError
@@ -61,7 +62,7 @@ def predict(
     """Write a line for each row of the input; the prediction of a row with a missing value is empty."""
     options = OutputOptions(**{each.name: given.pop(each.name) for each in fields(OutputOptions)})
     stored = load_model(model, estimator, sets, trust)
-    layout = Layout(kinds=known_kinds(stored.model, None), **given)
+    layout = Layout(kinds=known_kinds(stored.model, None), **format_of(given))
     said: set[str] = set()
 
     def note_once(note: str) -> None:

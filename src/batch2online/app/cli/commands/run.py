@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -15,7 +15,7 @@ import click
 
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.run.cluster import cluster, learn_files
-from batch2online.app.cli.run.loop import Emitter, LearningLoop, Stop, interruptible
+from batch2online.app.cli.run.loop import Emitter, LearningLoop, interruptible
 from batch2online.app.cli.run.result import result_of
 from batch2online.app.cli.run.source import Chunk, TableStream, noting, open_input
 from batch2online.app.cli.run.state import FileModel, MemoryModel
@@ -91,7 +91,12 @@ def learn_input(paths: Sequence[str], dataset: str | None, task: Task, options: 
 
 
 def _opened(
-    stack: ExitStack, paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions, stop: Stop
+    stack: ExitStack,
+    paths: Sequence[str],
+    dataset: str | None,
+    task: Task,
+    options: RunOptions,
+    stop: Callable[[], bool],
 ) -> tuple[MemoryModel | FileModel, TableStream]:
     """Return the model and the input; the model of an existing state determines the columns."""
     settings = {"source": name_of(paths[0]) if paths else dataset or "the query", **task.settings.as_dict()}

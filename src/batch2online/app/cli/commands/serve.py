@@ -18,7 +18,7 @@ def serve(
     *,
     max_models: int,
     max_megabytes: int,
-    estimators: tuple[str, ...],
+    estimators: str | None,
     sources: tuple[str, ...] = (),
 ) -> None:
     """Serve the models of a folder until the process is told to end."""
@@ -41,7 +41,7 @@ def serve(
         tokens=tokens,
         max_bytes=max_megabytes * 2**20,
         max_models=max_models,
-        estimators=estimators or ("sklearn",),
+        estimators=tuple(name.strip() for name in (estimators or "sklearn").split(",")),
         sources=sources,
     )
     click.echo(f"Serving {models} at http://{host}:{port}/ (Ctrl-C ends)", err=True)

@@ -75,9 +75,7 @@ def learn_files(
     """Learn all files; rows are counted first, since their positions are their ids."""
     from dask import delayed
 
-    from batch2online.distributed.fitting import fit_table
-    from batch2online.distributed.partitions import Partitions, Survey, numbered
-    from batch2online.distributed.running import computed
+    from batch2online.distributed.dask import Partition, computed, fit_partitions
 
     codec = _first_codec(stream, task)
     parts = [delayed(read, pure=False)(path, task, codec, stream.has_labels) for path in paths_of(paths)]
@@ -88,11 +86,13 @@ def learn_files(
     run.checksum = zlib.crc32(repr([check for _, _, check, _ in counts]).encode())
     if not run.rows:
         raise stream.no_rows_error()
-    surveys = [Survey(rows, rows) for rows, *_ in counts]
-    targets = [None if task.settings.target is None else part.targets for part in parts]
-    placed = numbered([part.rows for part in parts], targets, [None] * len(parts), surveys, 0)
+    has_targets = task.settings.target is not None
+    placed = [
+        Partition(part.rows, part.targets if has_targets else None, None, rows, rows)
+        for part, (rows, *_) in zip(parts, counts, strict=True)
+    ]
     try:
-        fit_table(run.model, Partitions(placed), lambda done, of: progress(run, done / of))
+        fit_partitions(run.model, placed, progress=lambda done, of: progress(run, done / of))
     except ValueError as error:
         raise DataError(str(error)) from error
     run.model._stream = replace(run.model._stream, columns=codec)

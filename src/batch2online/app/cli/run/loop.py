@@ -81,32 +81,22 @@ class Emitter:
             sys.stdout.buffer.flush()
 
 
-class Stop:
-    """Whether to stop waiting for rows; a second interrupt ends the process as usual."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-
-    def __call__(self) -> bool:
-        return self._is_set
-
-    def set(self, *_: Any) -> None:
-        """Stop waiting."""
-        if self._is_set:
-            raise KeyboardInterrupt
-        self._is_set = True
-
-
 @contextmanager
-def interruptible(follow: bool) -> Iterator[Stop]:
-    """Treat an interrupt as the end of a file that is followed."""
-    stop = Stop()
+def interruptible(follow: bool) -> Iterator[Callable[[], bool]]:
+    """Yield whether to stop waiting: an interrupt is the end of a file that is followed, a second one is as usual."""
+    stop = threading.Event()
+
+    def interrupt(*_: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
     if not follow or threading.current_thread() is not threading.main_thread():
-        yield stop
+        yield stop.is_set
         return
-    before = signal.signal(signal.SIGINT, stop.set)
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield stop
+        yield stop.is_set
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -1,20 +1,14 @@
-"""The files of ``--out``. A folder is replaced as a whole: a reader sees either all old or all new files.
+"""The files of ``--out``. A folder is replaced as a whole: commands read either all old or all new files.
 
-A folder that contains only files of a run is exchanged with the new one, which is atomic. If that is impossible (other
-files, a mount point, the working directory, a system without exchange), the new files are renamed into ``.pending``
-inside the folder and then moved to their places. While ``.pending`` exists its files are the valid ones: ``in_place``
-finds them, and the next run completes the move.
+New files are renamed into ``.pending`` inside the folder, at once, and then moved to their places. While ``.pending``
+exists its files are the valid ones: ``in_place`` finds them, and the next run completes the move.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
-import sys
 import tempfile
-from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +24,21 @@ from batch2online.storage import model_file
 from batch2online.storage.system import sync_path
 
 PENDING = ".pending"
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
-def put_in_place(staging: Path, folder: Path, names: Collection[str]) -> None:
-    """Make the files of ``staging`` the content of the folder; ``names`` are those of files of a run."""
+def put_in_place(staging: Path, folder: Path) -> None:
+    """Make the files of ``staging`` files of the folder."""
     for file in staging.iterdir():
         sync_path(file)
-    if not folder.exists():
+    if folder.exists():
+        _finish(folder)
+        os.rename(staging, folder / PENDING)
+        _finish(folder)
+    else:
         mask = os.umask(0)
         os.umask(mask)
         staging.chmod(0o777 & ~mask)
         os.rename(staging, folder)
-    elif _is_mixed(folder, names) or not _exchange(staging, folder):
-        _finish(folder)
-        os.rename(staging, folder / PENDING)
-        _finish(folder)
     sync_path(folder.parent)
 
 
@@ -65,29 +58,11 @@ def _finish(folder: Path) -> None:
         pending.rmdir()
 
 
-def _is_mixed(folder: Path, names: Collection[str]) -> bool:
-    """Whether a folder has other content than these files, or is a mount point or the working directory."""
-    is_special = os.path.ismount(folder) or folder.samefile(Path.cwd())
-    return is_special or not all(file.name in names and file.is_file() for file in folder.iterdir())
-
-
-def _exchange(staging: Path, folder: Path) -> bool:
-    """Exchange two folders atomically, if the system supports that."""
-    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    if rename is None:
-        return False
-    staging.chmod(folder.stat().st_mode & 0o7777)
-    return bool(rename(_HERE, os.fsencode(staging), _HERE, os.fsencode(folder), _EXCHANGE) == 0)
-
-
 def run_report(model: Any, result: dict[str, Any], run_time: RunTime | None) -> str:
     """Return the report of a run as a page."""
     from batch2online.app.report import page
 
     return page.run_report(model, result, run_time)
-
-
-FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})
 
 
 def write_outputs(
@@ -99,14 +74,10 @@ def write_outputs(
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
         _write_all(staging, model, result, run_time, keep_formulas)
-        put_in_place(staging, target, FILES)
+        put_in_place(staging, target)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
-    with suppress(OSError):  # the exchange has put the former files here; files of others stay
-        for name in FILES:
-            (staging / name).unlink(missing_ok=True)
-        staging.rmdir()
     return folder / "report.html"
 
 

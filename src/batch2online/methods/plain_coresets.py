@@ -1,20 +1,65 @@
-"""Uniform sampling: every row counts for what it weighs."""
+"""Coresets of rows of any kind: all of them, or a uniform sample."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.engine.builder import CoresetBuilder
 from batch2online.rows import Rows
-from batch2online.schema import Weight, require, require_equal, storable, stores
+from batch2online.schema import storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import SketchSettings
-from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.summed import Summed
 from batch2online.theory.bounds import leverage_sensitivity
+
+
+@storable
+@dataclass(frozen=True)
+class Nothing(Statistics):
+    """Statistics of a sketch that keeps everything: none."""
+
+    def add(self, rows: Rows) -> tuple[Nothing, FloatArray]:
+        return self, np.ones(len(rows))
+
+    def scaled(self, factor: float) -> Nothing:
+        return self
+
+    def merged(self, other: Nothing) -> Nothing:
+        return self
+
+    def scores(self, rows: Rows) -> FloatArray:
+        return np.ones(len(rows))
+
+    bounds = scores
+
+
+@storable
+@stores(statistics=Nothing)
+class EverythingSketch(AntitoneSketch):
+    """All rows."""
+
+    takes_any_rows: ClassVar[bool] = True
+
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
+        return Nothing(), math.inf, 1
+
+
+@storable
+@stores()
+class Everything(CoresetBuilder):
+    """All rows are kept: what any coreset is compared with.
+
+    >>> Everything().add([[1.0], [2.0]]).coreset().weights.tolist()
+    [1.0, 1.0]
+    """
+
+    def _new_sketch(self, settings: SketchSettings) -> EverythingSketch:
+        return EverythingSketch(settings)
 
 
 @storable
@@ -22,7 +67,7 @@ from batch2online.theory.bounds import leverage_sensitivity
 class TotalWeight(Statistics):
     """The score of a row is its share of the total weight; 1/t where all weigh the same."""
 
-    total: Weight
+    total: float
 
     def add(self, rows: Rows) -> tuple[TotalWeight, FloatArray]:
         new = TotalWeight(float(self.total + rows.weights.sum()))
@@ -47,11 +92,6 @@ class UniformSketch(AntitoneSketch):
 
     takes_any_rows: ClassVar[bool] = True
     _patience = 0.5  # scores are at hand
-
-    def validate(self) -> None:
-        require_equal("statistics", type(self.statistics.sums), TotalWeight)
-        total, n_rows = self.statistics.total.total, self.totals.n_rows
-        require((total > 0) == (n_rows > 0), f"statistics: found a weight of {total} for {n_rows} rows")
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         return Summed(TotalWeight(0.0)), 1, 1
