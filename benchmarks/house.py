@@ -162,7 +162,7 @@ def _files(call: Callable[[], Any]) -> list[str]:
 
 LOOKED_UP = (
     *(("estimator", "app"), ("evaluate", "paper"), ("theory", "paper")),
-    *(("homes", above) for above in ("durable", "frames", "methods")),
+    *(("homes", above) for above in ("durable", "methods")),
 )
 """Imports that go up, on first use: of ``report`` and ``plot`` of an estimator, of public names of the paper, and of
 the modules whose classes a file names."""

@@ -147,7 +147,8 @@ def outcome(name, kind):
         estimator = make() if before is None else make_pipeline(before(), make())
         if kind == "categories" and name == "CatBoostRegressor":
             estimator.set_params(cat_features=["size", "colour"])
-        model = BatchToOnline(estimator, random_state=0, coreset_size=70, refresh=Geometric(2.0, start=40), **settings)
+        policy = Geometric(2.0, start=40)
+        model = BatchToOnline(estimator, columns=None, random_state=0, coreset_size=70, refresh=policy, **settings)
         try:
             targets = targets_for(name)
             for start in range(0, N, 45):

@@ -123,7 +123,7 @@ class Setting:
     def allows(self, value: Any) -> bool:
         """Return whether the setting can have this value."""
         if value is None:
-            return self.default is None
+            return self.default is None or NoneType in get_args(self.kind)
         return any(self._allows(value, part) for part in _parts(self.kind))
 
     def _allows(self, value: Any, part: Any) -> bool:

@@ -15,7 +15,7 @@ from inspect import signature
 from operator import mul
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,6 +41,10 @@ from batch2online.schema import check_name_is_free, check_value, classes, confor
 from batch2online.sketches.base import Coreset
 from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
+
+if TYPE_CHECKING:
+    from batch2online.tables.codec import Codec, Columns
+    from batch2online.tables.columns import TypedTable
 
 _FIRST_CALLS = RLock()
 _EXACT = 2.0**53
@@ -282,7 +286,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             self._check_target_shape(y, targets)
             return PreparedRows([(X, targets, ones(len(X)))])
         if self._encodes(X):
-            return self._prepare_encoded(self._read_table(X, is_first), y, sample_weight)
+            return self._prepare_encoded(self._read_table(X, is_first, learns=True), y, sample_weight)
         X, of_rows = self._prepared_rows(X, is_first)
         return self._with_targets(X, of_rows, y, sample_weight)
 
@@ -325,9 +329,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         columns = None if reset or not self.__sklearn_is_fitted__() else self._stream.columns
         if columns is None:
             return given.validated(self, X, reset, self._largest)
-        codes, schema, _ = self._read_table(given.at_hand(X), reset)
-        self._check_encoded(codes, schema)
-        return columns.features(codes, schema)
+        return self._features_of(self._read_table(given.at_hand(X), reset))
 
     def _checked_rows(self, X: Any) -> FloatArray:
         """Return rows to predict or transform as a dense array; the state is unchanged."""
@@ -353,127 +355,176 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return whether X is a table whose columns are encoded."""
         if self.__sklearn_is_fitted__():
             return self._stream.columns is not None
-        if getattr(self, "columns", None) is None:
+        if self._column_options is None:
             return False
-        from batch2online.frames.table import is_table  # arrays do without
+        from batch2online.tables.columns import is_table  # arrays do without
 
         return self._shard_columns is not None or is_table(X)
 
-    def _read_table(self, X: Any, reset: bool) -> Any:
-        """Return the rows of a table as numbers, with their schema and strings, names checked."""
-        from batch2online.frames import encoding
+    @property
+    def _column_options(self) -> Columns | None:
+        """How tables become rows of numbers; None if only numbers are accepted."""
+        given = getattr(self, "columns", None)
+        if given is None or (given == "auto" and self._is_on_disk):  # these rows are numbers
+            return None
+        from batch2online.tables.codec import Columns
 
-        X = encoding.rectangular(X) if isinstance(X, list | tuple) else X
-        given.check_names(self, X, reset)
-        known = self._shard_columns if reset else self._stream.columns
-        names = [] if known is None else [column.name for column in known.schema.columns]
-        if reset and isinstance((names or [None])[0], str) and list(getattr(self, "feature_names_in_", names)) != names:
-            raise ValueError(f"The shard needs the columns {names[:5]}, in this order, of the estimator that made it.")
-        return encoding.read(X, None if known is None else known.schema)
+        if given != "auto" and not isinstance(given, Columns):
+            raise ValueError(f'columns must be "auto", Columns(...) or None, got {given!r}.')
+        return Columns() if given == "auto" else given
 
-    def _check_encoded(self, codes: FloatArray, schema: Any) -> FloatArray:
-        """Return the values of rows of a table in the units of features, 0 for missing values and strings, checked."""
-        from batch2online.frames.table import numeric_values
+    @property
+    def _is_on_disk(self) -> bool:
+        """Whether rows are kept in a folder: they are not learned again, so features stay those of the first call."""
+        return getattr(self, "history", "memory") not in ("memory", "coreset")
 
-        values = numeric_values(codes, schema)
-        check_finite(values, "X", [column.name for column in schema.columns], largest=self._largest)
-        return values
+    def _read_table(self, X: Any, reset: bool, learns: bool = False) -> TypedTable:
+        """Return the rows of a table as typed columns, names checked: those of the stream, if there is one.
 
-    def _prepare_encoded(self, encoded: Any, y: Any, sample_weight: Any) -> PreparedRows:
-        """Return validated rows of a table: as features, or as numbers that stand for values until that is decided."""
-        codes, schema, strings = encoded
-        values = self._check_encoded(codes, schema)
+        To learn them while features are not settled, all columns are needed.
+        """
+        codec = self._shard_columns if reset else self._stream.columns
+        table: TypedTable = given.read_table(self, X, codec, reset, learns)
+        if codec is None:
+            return table
+        in_order = [name for name in table.names if name in codec.table_names]
+        if reset and in_order != list(codec.table_names) and set(in_order) == set(codec.table_names):
+            names = list(codec.table_names[:5])
+            raise ValueError(f"The shard needs the columns {names}, in this order, of the estimator that made it.")
+        if unknown := codec.unknown(table.names):
+            _warn(f"columns {unknown[:5]} are ignored: the first rows did not have them; a new model learns them")
+        return cast("TypedTable", codec.checked(table, learns))
+
+    def _features_of(self, table: TypedTable) -> FloatArray:
+        """Return rows of a table as features, checked."""
+        codec = self._stream.columns
+        if late := codec.late_gaps(table):
+            _warn(
+                f"columns {late[:5]} have missing values after the first {codec.known_rows:,} rows: they take the mean "
+                "or count as other strings; Columns(missing='refuse') refuses them"
+            )
+        return self._coded(codec, table)
+
+    def _coded(self, codec: Codec, table: TypedTable) -> FloatArray:
+        """Return rows of a table as the features of a codec, checked."""
+        points = codec.encode(table)
+        check_finite(points, "X", codec.names, largest=self._largest)
+        return points
+
+    def _prepare_encoded(self, table: TypedTable, y: Any, sample_weight: Any) -> PreparedRows:
+        """Return validated rows of a table: as features, or as they came until these are decided.
+
+        Rows without a target are skipped.
+        """
+        if self._needs_targets and (skipped := given.without_target(y)) is not None and len(skipped) == len(table):
+            _warn(f"rows without a target are skipped, {skipped.sum():,} here; predict answers them")
+            table, y = table[~skipped], given.target_array(y)[~skipped]
+            is_weighted = sample_weight is not None and np.ndim(sample_weight)
+            sample_weight = np.asarray(sample_weight)[~skipped] if is_weighted else sample_weight
         y, of_targets = self._prepared_targets(y)
-        targets = check_targets(y, len(codes))
+        targets = check_targets(y, len(table))
         if self.__sklearn_is_fitted__():
             self._check_target_shape(y, targets)
         else:
-            self._stream = self._first_table_stream(schema, y, targets)
-        columns, problem = self._stream.columns, None if of_targets is None else of_targets(self._stream.problem)
-        weights = check_weights(sample_weight, values, targets)
-        points, positive = columns.features(codes, schema) if columns.is_final else codes, weights > 0
+            self._stream = self._first_table_stream(table, y, targets)
+            table = self._stream.columns.checked(table, learns=True)
+        codec, problem = self._stream.columns, None if of_targets is None else of_targets(self._stream.problem)
+        points = self._features_of(table) if codec.is_settled else _numbers_of(table)
+        weights = check_weights(sample_weight, points, targets)
+        positive = weights > 0
+        if not positive.all():
+            table, points, targets, weights = table[positive], points[positive], targets[positive], weights[positive]
         self._stream.check_rows_fit(len(points))
-        rows = [(points[positive], targets[positive], weights[positive])]
-        return PreparedRows(rows, problem, table=None if columns.is_final else (schema, strings))
+        if codec.is_settled:
+            return PreparedRows([(points, targets, weights)], problem)
+        return PreparedRows([(table.numbers, targets, weights)], problem, table=table)
 
-    def _first_table_stream(self, schema: Any, y: Any, targets: FloatArray) -> Stream:
+    def _first_table_stream(self, table: TypedTable, y: Any, targets: FloatArray) -> Stream:
         """Return the stream of a table before its first row."""
-        from batch2online.frames.table import TableColumns
+        from batch2online.tables.codec import Codec
 
-        n_targets, drop_first = targets.shape[1], bool(getattr(self, "fit_intercept", False))
-        columns = self._shard_columns or TableColumns.new(schema, drop_first, n_targets)
-        shape, is_flat = (columns.width, n_targets), y is not None and y.ndim == 1
-        return self._begun(self._stream_to_begin(shape, is_flat, self.random_state, columns))
+        has_intercept, options = bool(getattr(self, "fit_intercept", False)), self._column_options
+        assert options is not None
+        codec = self._shard_columns or Codec.new(table, options, has_intercept)
+        if self._is_on_disk and not codec.is_settled:
+            none = np.empty((len(table), 0))
+            codec = codec.learn(codec.checked(table), none, np.ones(len(table)), is_last=True)
+        shape, is_flat = (codec.width, targets.shape[1]), y is not None and y.ndim == 1
+        return self._begun(self._stream_to_begin(shape, is_flat, self.random_state, codec))
 
-    def _stream_to_begin(self, shape: tuple[int, int], is_flat: bool, seed: Any, columns: Any = None) -> Stream:
-        """Return a stream that is to begin, for rows and targets of this shape; ``columns`` are those of a table."""
+    def _stream_to_begin(self, shape: tuple[int, int], is_flat: bool, seed: Any, codec: Any = None) -> Stream:
+        """Return a stream that is to begin, for rows and targets of this shape; ``codec`` is that of a table."""
         maker = self._unfitted_copy()
         maker.random_state = seed
-        is_first = columns is not None and not columns.preparation.known_rows  # no row is learned with its features
+        is_first = codec is not None and not codec.known_rows  # no row is learned with its features
         maker.n_features_in_ = max(shape[0], getattr(self, "n_components", 0) if is_first else 0)
         stream = maker._new_stream(shape[1])
         stream = replace(stream, engine=maker._with_drift(stream.engine.with_targets(is_flat)))
-        if columns is not None and stream.engine.rows_on_disk:
-            raise ValueError('columns="auto" needs history="memory" or "coreset": features may change at first.')
-        return replace(stream, columns=columns)
+        return replace(stream, columns=codec)
 
     def _after_table(self, rows: PreparedRows, is_last: bool = False) -> Stream:
         """Return the stream after rows of a table; all rows are learned again if the features change."""
-        old, (schema, strings) = self._stream, rows.table
-        none = tuple(part[:0] for part in old.columns.first)
-        batch = tuple(np.concatenate(parts) for parts in zip(*(rows.batches or [none]), strict=True))
-        columns = old.columns.grown(batch, schema, strings, is_last)
-        if columns.preparation is old.columns.preparation:
-            points = columns.features(batch[0], schema)
-            return replace(old.append([(points, *batch[1:])], rows.problem), columns=columns)
-        codes, targets, weights = (np.concatenate(pair) for pair in zip(old.columns.first, batch, strict=True))
-        shape = columns.width, old.n_targets
-        new = self._begun(self._stream_to_begin(shape, old.flat_targets, old.engine.seed, columns))
+        old, table = self._stream, rows.table
+        before = old.columns
+        ((_, targets, weights),) = rows.batches
+        codec = before.learn(table, targets, weights, is_last)
+        if codec.coded == before.coded or (before.known_rows and _encodes_alike(before, codec)):
+            points = self._coded(codec, table)
+            return replace(old.append([(points, targets, weights)], rows.problem), columns=codec)
+        own = before.first.plus(table, targets, weights).in_one
+        ((table,), (targets,), (weights,)) = own.tables, own.targets, own.weights
+        shape = codec.width, old.n_targets
+        new = self._begun(self._stream_to_begin(shape, old.flat_targets, old.engine.seed, codec))
         new = replace(new, lock=old.lock, log=None if old.log is None else ())
-        new = new.append([(columns.features(codes, schema), targets, weights)], rows.problem or old.problem)
+        points = self._coded(codec, table)
+        labels = getattr(rows.problem or old.problem, "labels", {})
+        problem = replace(new.problem, labels=labels) if labels else None
+        new = new.append([(points, targets, weights)], problem)
         if old.log is None:
             return new
         return replace(new, log=(*old.log, *(event for event in new.log or () if event.at > old.n_seen)))
 
     def _with_final_columns(self) -> Stream:
         """Return the stream with features that are inferred from all rows so far, and stay as they are."""
-        stream, columns = self._stream, self._stream.columns
-        if columns is None or columns.is_final:
+        stream, codec = self._stream, self._stream.columns
+        if codec is None or codec.is_settled:
             return stream
-        return self._described(self._after_table(PreparedRows([], table=(columns.schema, {})), is_last=True))
+        own = codec.first.in_one
+        table, targets, weights = own.tables[0][:0], own.targets[0][:0], own.weights[0][:0]
+        return self._described(
+            self._after_table(PreparedRows([(own.weights[0][:0, None], targets, weights)], table=table), is_last=True)
+        )
 
     def _described(self, stream: Stream) -> Stream:
         """Return the stream; warn of columns that it does not use, once that is final."""
-        found = stream.columns.preparation
-        notes = [f"column {name!r} is ignored: {why}" for name, why in found.ignored.items()]
-        notes += [f"column {name!r} has a feature for its most frequent strings only" for name in found.truncated]
-        if stream.columns.is_final and notes:
-            rows = f"judged by the first {found.known_rows:,} rows; columns_ describes all features"
-            warnings.warn(f'columns="auto": {"; ".join(notes)} ({rows}).', UserWarning, 4)
+        codec = stream.columns
+        for note in codec.notes if codec.is_settled else ():
+            if "has missing values" not in note:
+                _warn(note)
         return stream
 
     def _fixed(self) -> Stream:
         """Return the stream with the features of a table that it has now, for good."""
         stream = self._stream
-        return stream if stream.columns is None else replace(stream, columns=stream.columns.final())
+        return stream if stream.columns is None else replace(stream, columns=stream.columns.settled())
 
     @property
-    def columns_(self) -> Any:
-        """How the columns of a table become features, with ``columns="auto"``.
+    def columns_(self) -> Codec:
+        """How the columns of a table become features.
 
-        ``columns_.get_feature_names_out()`` are the names of the features in the order of the coefficients; ``numbers``
-        and ``means``, ``categories``, ``has_other`` and ``ignored`` are what was inferred from the first rows.
+        ``columns_.get_feature_names_out()`` are the names of the features in the order of the coefficients; ``means``,
+        ``categories``, ``ignored`` and ``notes`` are what was inferred from the first rows.
         """
         columns = self._check_fitted().columns
         if columns is None:
             raise AttributeError(f"This {type(self).__name__} has learned rows of numbers, not a table.")
-        return columns.preparation
+        return cast("Codec", columns)
 
     def _feature_names(self) -> list[str] | None:
         """Return the names of the features; None if they have none."""
         columns, names = self._check_fitted().columns, getattr(self, "feature_names_in_", None)
         if columns is not None:
-            return list(columns.preparation.names)
+            return list(columns.names)
         return None if names is None else [str(name) for name in names]
 
     # -- late targets ----------------------------------------------------------------------------------------
@@ -543,8 +594,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             own, others = getattr(self, name), getattr(other, name)
             if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
-        own, others = (e.stream.columns and e.stream.columns.preparation for e in (self, other))
-        if own != others:
+        own, others = (e.stream.columns for e in (self, other))
+        if (own is None) != (others is None) or (own is not None and not own.is_same(others)):
             raise ValueError(
                 "Can only merge estimators that encode their columns alike: call new_shard of one that has learned the "
                 "first rows."
@@ -589,7 +640,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the number of rows until the model can change; 1 before the first row."""
         if not self.__sklearn_is_fitted__():
             return 1
-        return max(1, self._stream.rows_to_cut() - len(self._stream.buffer))
+        stream, codec = self._stream, self._stream.columns
+        to_cut = max(1, stream.rows_to_cut() - len(stream.buffer))
+        return to_cut if codec is None else min(to_cut, codec.rows_to_check())
 
     # -- parameters ------------------------------------------------------------------------------------------
 
@@ -647,7 +700,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             engine, read = self._stream, self._reader
             values, target = read.values(x), read.target(y)
             with engine.lock:
-                if self._stream is engine and self._owner is None and engine.append_one(values, target):
+                if (
+                    self._stream is engine
+                    and read.codec is engine.columns
+                    and self._owner is None
+                    and engine.append_one(values, target)
+                ):
                     return self
         except Exception:  # no row yet, no reader, no mapping, or an invalid value: again, with clear errors
             pass
@@ -672,13 +730,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         names = list(x) if isinstance(x, Mapping) else None
         if names is not None and not all(isinstance(name, str) for name in names):
             raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
-        if self._encodes([list(x)]) or (names is not None and getattr(self, "columns", None) is not None):
-            from batch2online.frames.table import read_first
+        if self._encodes([list(x)]) or (names is not None and self._column_options is not None):
+            from batch2online.tables.columns import read
 
             known = self._shard_columns
-            encoded = read_first(x) if known is None else known.read_one(self._listed(x))
+            table = read([x if names is not None else list(x)]) if known is None else known.row(self._listed(x))
             self.n_features_in_ = len(x)
-            prepared = self._prepare_encoded(encoded, *self._one_target(y))
+            prepared = self._prepare_encoded(table, *self._one_target(y))
         else:
             rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], None, names, self._largest)
             prepared = self._prepare(rows, self._one_target(y)[0], None)
@@ -690,8 +748,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return one validated row; nothing is learned yet."""
         self._check_settings()
         columns = self._stream.columns
-        if columns is not None and not columns.is_final:
-            return self._prepare_encoded(columns.read_one(self._listed(x)), *self._one_target(y))
+        if columns is not None and not columns.is_settled:
+            table = columns.checked(columns.row(self._listed(x)), learns=True)
+            return self._prepare_encoded(table, *self._one_target(y))
         return self._with_targets(self._row_of(x)[None], None, *self._one_target(y))
 
     def _one_target(self, y: Any) -> tuple[Any, Any]:
@@ -707,8 +766,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the values of one row of a table, in the order of its columns."""
         if not isinstance(x, Mapping):
             return list(x)
-        columns = self._shard_columns if not self.__sklearn_is_fitted__() else self._stream.columns
-        return list(_in_order(x, [column.name for column in columns.schema.columns]))
+        codec = self._shard_columns if not self.__sklearn_is_fitted__() else self._stream.columns
+        excluded = codec.options.exclude
+        return list(_in_order(x, codec.table_names, {name for name in x if name in excluded}))
 
     def _row_of(self, x: Any) -> FloatArray:
         """Return the values or features of one row as an array (d,), checked."""
@@ -718,19 +778,18 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             plain: FloatArray = x
             return plain
         try:
-            return self._reader.array(x)
+            if self._reader.codec is stream.columns:
+                return self._reader.array(x)
         except Exception:  # no reader yet, or an invalid value: again, with clear errors
             pass
         if stream.columns is not None:
             self._store_reader()
-            values = self._listed(x)
-            if len(values) == self.n_features_in_:
-                plain_row = stream.columns.plain_features(values, min(_EXACT, self._largest))
-                if plain_row is not None:
-                    return np.array(plain_row)
-            codes, schema, _ = stream.columns.read_one(values)
-            self._check_encoded(codes, schema)
-            features: FloatArray = stream.columns.features(codes, schema)[0]
+            codec, values = stream.columns, self._listed(x)
+            is_complete = len(values) == len(codec.table_names)
+            found = codec.encode_one(values, min(_EXACT, self._largest)) if is_complete else None
+            if found is not None:
+                return np.array(found)
+            features: FloatArray = self._features_of(codec.checked(codec.row(values)))[0]
             return features
         names = getattr(self, "feature_names_in_", None)
         if isinstance(x, Mapping):
@@ -746,7 +805,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _store_reader(self) -> None:
         """Store what reads single rows of plain numbers, and the labels that are known by now."""
         stream, read = self._stream, vars(self).get("_reader")
-        if read is None and (read := self._new_reader()) is not None:
+        if (read is None or read.codec is not stream.columns) and (read := self._new_reader()) is not None:
             self._reader = read
         if read is not None and read.codes is not None and self._has_labels:
             labels = getattr(stream.problem, "labels", {})
@@ -756,14 +815,19 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return what reads single rows of plain numbers; None where each row needs a conversion."""
         stream = self._stream
         columns, names = stream.columns, getattr(self, "feature_names_in_", None)
-        if (columns is not None and not columns.is_final) or not (self._takes_any_number or self._has_labels):
+        if not (self._takes_any_number or self._has_labels):
             return None
         if not stream.flat_targets and self._needs_targets:
             return None
         codes: dict[Any, tuple[float, ...]] | None = None if self._needs_targets else {None: ()}
         width, names = self.n_features_in_, None if names is None else [str(name) for name in names]
-        encode = None if columns is None else partial(columns.plain_features, largest=min(_EXACT, self._largest))
-        return RowReader(names, width, self._largest, {} if self._has_labels and self._needs_targets else codes, encode)
+        largest, encode = self._largest, None
+        if columns is not None:
+            width, names = len(columns.table_names), names and list(columns.table_names)
+            largest = min(_EXACT, self._largest)
+            encode = None if columns.is_identity else partial(columns.encode_one, largest=largest)
+        own = {} if self._has_labels and self._needs_targets else codes
+        return RowReader(names, width, largest, own, encode, columns)
 
     def _plain_predictor(self, x: Any) -> tuple[float, LinearPlan] | None:
         """Return the linear predictor of one row of Python numbers, and its plan; None if there is none or on errors.
@@ -912,7 +976,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def change_reasons_(self) -> list[str]:
         """Each change in words: why the model was replaced, which inputs and predictions moved, and what it gained."""
-        names = getattr(self, "feature_names_in_", None)
+        names = self._feature_names()
         return [explained(event, names=names, labels=self.stream.problem.labels) for event in self.changes_]
 
     @property
@@ -1085,7 +1149,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         estimator, stream = cls(**state["params"]), state["stream"]
         declaration.check(estimator)
         columns, timings = stream["columns"], timings_from(state.get("timings"))
-        estimator.n_features_in_ = stream["shape"][0] if columns is None else len(columns.schema.columns)
+        names = state["columns"] or (() if columns is None else columns.table_names)
+        estimator.n_features_in_ = len(names) or stream["shape"][0]
         if state["columns"] is not None:
             estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
         estimator._prepare_restoring(state)
@@ -1117,7 +1182,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return False
 
     def _can_be_stored(self, value: Any) -> bool:
-        return type(value) in classes.values() if isinstance(value, Policy) else conforms(value, _Plain)
+        is_storable = type(value) in classes.values()
+        return is_storable if isinstance(value, Policy) else is_storable or conforms(value, _Plain)
 
     def _instead_of_durable(self, name: str) -> str:
         return "Pass a plain value, or a policy whose class is storable."
@@ -1152,8 +1218,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         points, targets, weights = batch
         stream, n, table = self._stream, len(points), None
         if isinstance(entry, dict) and "table" in entry:
-            require(stream.columns is not None and not stream.columns.is_final, "found a table of an unknown kind")
-            table, entry = stream.columns.from_entry(points, entry["table"]), entry["rows"]
+            require(stream.columns is not None and not stream.columns.is_settled, "found a table of an unknown kind")
+            table, entry = stream.columns.from_journal(points, entry["table"]), entry["rows"]
         if n:
             width = stream.width if table is None else points.shape[1]
             found, expected = (
@@ -1162,7 +1228,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             )
             if found != expected:
                 raise ValueError(f"rows: found points, targets and weights of shapes {found}, expected {expected}")
-            check_finite(points if table is None else self._check_encoded(*table[:2]), "X", largest=self._largest)
+            check_finite(points if table is None else _numbers_of(table), "X", largest=self._largest)
             check_finite(targets, "y")
             if not ((weights > 0) & np.isfinite(weights)).all():
                 raise ValueError(f"weights: found {weights.min()}, expected finite numbers above 0")
@@ -1172,7 +1238,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if table is None:
             self._stream = stream.append(batches, problem, answers)
         else:
-            self._stream = self._after_table(PreparedRows(batches, problem, table=table[1:]))
+            self._stream = self._after_table(PreparedRows([batch], problem, table=table))
 
 
 def check_window(window: Any) -> None:
@@ -1183,13 +1249,37 @@ def check_window(window: Any) -> None:
         raise ValueError(f"window must be a positive number of rows or None, got {window!r}.")
 
 
-def _in_order(x: Mapping[str, Any], names: Any) -> Any:
+def _in_order(x: Mapping[str, Any], names: Any, excluded: Any = ()) -> Any:
     """Return the values of a row in the order of these columns."""
-    known = set(names)
+    known = {*names, *excluded}
     missing, unknown = [n for n in names if n not in x], [n for n in x if n not in known]
     if missing or unknown:
         raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
     return [x[name] for name in names]
+
+
+def _numbers_of(table: TypedTable) -> FloatArray:
+    """Return the numbers of a table in the units of features, 0 for missing values and strings."""
+    from batch2online.tables.codec import UNITS
+    from batch2online.tables.columns import STRING
+
+    columns = (np.zeros(len(table)) if c.kind == STRING else c.values / UNITS.get(c.kind, 1.0) for c in table.columns)
+    return np.nan_to_num(np.column_stack([*columns]), copy=False)
+
+
+def _encodes_alike(one: Codec, other: Codec) -> bool:
+    """Return whether two codecs make the same numbers of the first rows, so that none must be learned again."""
+    if one.names != other.names:
+        return False
+    assert one.first is not None
+    (table,) = one.first.in_one.tables
+    return bool(np.array_equal(one.encode(table), other.encode(table)))
+
+
+def _warn(note: str) -> None:
+    from batch2online.tables.codec import ColumnsWarning
+
+    warnings.warn(f"{note}.", ColumnsWarning, 5)
 
 
 def _is_learned(name: str) -> bool:
@@ -1209,7 +1299,6 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
-    from batch2online.frames import table  # noqa: F401  # files may name its classes
     from batch2online.storage import model_file
 
     return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)
@@ -1249,20 +1338,20 @@ def check_state(state: Any, cls: Any) -> None:
     width = stream["shape"][0]
     if stream["columns"] is not None:
         check_table(stream, state["params"])
-        width = len(stream["columns"].schema.columns)
+        width = max(len(columns or ()), len(stream["columns"].table_names))
     require(len(columns or [""] * width) == width, f"columns: found {len(columns or ())} names of {width} columns")
 
 
 def check_table(stream: dict[str, Any], params: dict[str, Any]) -> None:
     """Raise ValueError unless the columns of a table in a file are those of its stream."""
-    from batch2online.frames.table import TableColumns
+    from batch2online.tables.codec import Codec
 
-    columns, (width, n_targets) = stream["columns"], stream["shape"]
-    check_value("columns of the stream", columns, TableColumns)
-    require(params.get("columns") == "auto", f"columns: found {params.get('columns')!r} of a table")
-    require(columns.width == width, f"columns: found {columns.width} features of {width}")
-    if not columns.is_final:
-        shape, n_seen = (len(columns.first[0]), columns.first[1].shape[1]), _n_seen(stream)
+    codec, (width, n_targets) = stream["columns"], stream["shape"]
+    check_value("columns of the stream", codec, Codec)
+    require(params.get("columns") is not None, "columns: found None of a table")
+    require(codec.width == width, f"columns: found {codec.width} features of {width}")
+    if not codec.is_settled:
+        shape, n_seen = (len(codec.first), codec.first.targets[0].shape[1]), _n_seen(stream)
         require(shape == (n_seen, n_targets), f"first: found shape {shape} of rows and targets")
 
 
@@ -1281,9 +1370,14 @@ def timings_from(stored: Any) -> Timings:
 
 
 def check_plain(params: dict[str, Any]) -> None:
-    """Raise ValueError unless all parameters are plain values or policies."""
+    """Raise ValueError unless all parameters are plain values, policies, or say how columns are read."""
     for name, value in params.items():
-        check_value(name, value, _Plain | Policy)
+        if name != "columns" or isinstance(value, str | None):
+            check_value(name, value, _Plain | Policy)
+        else:
+            from batch2online.tables.codec import Columns
+
+            check_value(name, value, Columns)
 
 
 def _plain(value: Any) -> Any:

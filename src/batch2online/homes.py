@@ -6,6 +6,7 @@ from importlib import import_module
 
 HOMES = {
     "BatchToOnline": "batch2online.methods.any_estimator.estimator",
+    "Columns": "batch2online.tables.codec",
     "Durable": "batch2online.durable",
     "OnlineClassifier": "batch2online.methods.linear_losses.estimator",
     "OnlineClustering": "batch2online.methods.clustering.estimator",
@@ -16,5 +17,5 @@ HOMES = {
 
 def import_all() -> None:
     """Import all modules whose classes a file may name; called when a file names a class that is not known yet."""
-    for home in (*HOMES.values(), "batch2online.frames.table"):
+    for home in (*HOMES.values(), "batch2online.coresets"):
         import_module(home)

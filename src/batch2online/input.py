@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import hypot
 from operator import itemgetter
 from struct import pack
@@ -24,8 +25,8 @@ _PIECE_ROWS = 10_000
 class PreparedRows(NamedTuple):
     """The validated rows of one call: batches of points, targets and weights above 0, and a new problem if any.
 
-    ``answers`` (2, n) are losses of earlier answers for rows whose targets have come late. ``table`` are the schema and
-    the strings of a table whose preparation is not final; the points are then numbers that stand for values.
+    ``answers`` (2, n) are losses of earlier answers for rows whose targets have come late. ``table`` are the rows as
+    they came, while their features are not settled; the points are then the numbers of its columns.
     """
 
     batches: Iterable[Batch]
@@ -36,6 +37,8 @@ class PreparedRows(NamedTuple):
 
 _DTYPES = (np.float64, np.float32)
 _REMEDY = ' Set columns="auto" to encode strings, dates and missing values.'
+_AS_TABLE = " Pass the rows as a data frame: a missing value takes the mean, and a feature says where."
+_NO_TABLES = object()
 
 
 def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
@@ -49,7 +52,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
             estimator, X, reset=reset, dtype=_DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
         )
     except (ValueError, TypeError) as error:
-        raise naming_the_cell(X, error, hasattr(estimator, "columns")) from error
+        raise naming_the_cell(X, error, getattr(estimator, "columns", "") is None) from error
     names = getattr(estimator, "feature_names_in_", None)
     if sp.issparse(X):
         if not X.has_canonical_format:
@@ -64,18 +67,44 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
         try:
             check_finite(X, "X", names, largest=largest)
         except ValueError as error:
-            is_remediable = names is not None and "NaN" in str(error) and getattr(estimator, "columns", "") is None
-            raise ValueError(f"{error}{_REMEDY if is_remediable else ''}") from None
+            given = getattr(estimator, "columns", _NO_TABLES)
+            remedy = "" if given is _NO_TABLES or "NaN" not in str(error) else _REMEDY if given is None else _AS_TABLE
+            raise ValueError(f"{error}{remedy}") from None
     return X
 
 
-def check_names(estimator: Any, X: Any, reset: bool) -> None:
-    """Check the number and the names of the columns of a table; with ``reset`` set them on the estimator."""
-    if not len(X):
-        raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-    names = getattr(X, "column_names", None)  # of Arrow
-    if reset or names is None or names != list(getattr(estimator, "feature_names_in_", ())):
+def read_table(estimator: Any, X: Any, codec: Any, reset: bool, learns: bool) -> Any:
+    """Return a table as typed columns; check the names of its columns, or set them on the estimator with ``reset``.
+
+    Data frames have their columns in the order of the first rows, dictionaries in any; additional columns may come.
+    """
+    from batch2online.tables.columns import container_of, read, rectangular
+
+    container = container_of(X)
+    X = rectangular(X) if container in (None, "array") else X
+    table = read(X)
+    if not len(table) and (reset or not learns):
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    if container in ("mapping", "rows", "columns"):
+        if reset:
+            estimator.n_features_in_ = len(table.names)
+            estimator.feature_names_in_ = np.asarray(table.names, dtype=object)
+        return table
+    names = getattr(estimator, "feature_names_in_", None)
+    if reset or container in (None, "array") or not _are_in_order(table.names, names, codec, learns):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if container in (None, "array") and codec is not None:
+        return replace(table, names=codec.table_names if names is None else tuple(map(str, names)))
+    return table
+
+
+def _are_in_order(found: Sequence[str], names: Any, codec: Any, learns: bool) -> bool:
+    """Return whether a data frame has the columns that a codec needs, in the order in which they first came."""
+    if names is None:
+        return False
+    needed = codec.needed(learns)
+    there = set(found)
+    return there.issuperset(needed) and [n for n in names if n in there] == [n for n in found if n in set(names)]
 
 
 def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Batch]:
@@ -98,9 +127,9 @@ def at_hand(X: Any) -> Any:
     """Return rows that can be read more than once: a memory map as an array, an Arrow stream as a table."""
     if isinstance(X, np.ndarray):
         return np.asarray(X) if type(X) is np.memmap else X
-    from batch2online.frames import encoding  # arrays do without
+    from batch2online.tables import capsules  # arrays do without
 
-    return encoding.table(X)
+    return capsules.table(X)
 
 
 def all_at_hand(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -111,14 +140,26 @@ def all_at_hand(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 def _values_at_hand(values: Any, what: str) -> Any:
     if values is None or isinstance(values, np.ndarray):
         return np.asarray(values) if type(values) is np.memmap else values
-    from batch2online.frames import encoding
+    from batch2online.tables import capsules
 
-    return encoding.column(values, what)
+    return capsules.column(values, what)
 
 
 def target_array(y: Any) -> Any:
     """Return targets or labels as an array, sparse ones dense and masked ones missing."""
     return np.asarray(y.toarray() if sp.issparse(y) else unmasked(y, "y"))
+
+
+def without_target(y: Any) -> Any:
+    """Return which rows have no target, a mask; None if all of them have one, or it is for others to refuse y."""
+    y = target_array(y) if y is not None else np.empty(0)
+    if y.ndim not in (1, 2) or not y.size or y.dtype.kind not in "fO":
+        return None
+    from batch2online.tables.columns import is_missing
+
+    cells = y.reshape(len(y), -1)
+    found = np.isnan(cells) if y.dtype.kind == "f" else np.array([list(map(is_missing, row)) for row in cells.tolist()])
+    return found.any(axis=1) if found.any() else None
 
 
 def single(y: Any) -> Any:
@@ -195,6 +236,8 @@ class RowReader:
         Targets (1,) by label, and of no target; None if any number is a target.
     encode : callable, optional
         Makes features of the values of a row of a table.
+    codec : Codec, optional
+        What made ``encode``: of a stream with another one, nothing may be read.
     """
 
     def __init__(
@@ -204,8 +247,10 @@ class RowReader:
         largest: float,
         codes: dict[Any, tuple[float, ...]] | None,
         encode: Callable[[Any], Any] | None = None,
+        codec: Any = None,
     ) -> None:
         self.names, self.width, self.largest, self.codes, self.encode = names, width, largest, codes, encode
+        self.codec = codec
         self.getter: Callable[[Any], Any] = (
             _sequence if names is None else itemgetter(*names) if width > 1 else _SingleGetter(names[0])
         )

@@ -15,10 +15,10 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.engine.stream import Stream
 from batch2online.estimator import OnlineEstimator
-from batch2online.frames.strings import hash_code
 from batch2online.input import flattened, target_array
 from batch2online.rows import Batch
 from batch2online.schema import check_value, require
+from batch2online.tables.strings import hash_code
 from batch2online.validation import LARGEST
 
 _WHOLE = 2**53
@@ -176,7 +176,7 @@ class Labelled(OnlineEstimator):
         require(self._needs_targets == bool(n_targets), f"targets: found {n_targets}")
         require(n_targets == 1 or not self._has_labels, f"targets: found {n_targets} of a classifier")
         columns = self._stream.columns
-        first = [] if columns is None or columns.is_final else [columns.first[1]]
+        first = [] if columns is None or columns.is_settled else columns.first.targets
         return self._checked_codes(stored, [*(rows.targets for rows in self._stream.held_rows()), *first])
 
     def _checked_codes(self, stored: Any, targets: Iterable[FloatArray]) -> dict[float, Any]:

@@ -14,8 +14,9 @@ from batch2online.declaration import declared, setting
 
 if TYPE_CHECKING:
     from batch2online.refresh import Policy
+    from batch2online.tables.codec import Columns
 else:
-    Policy = Any  # not imported: it needs NumPy
+    Policy = Columns = Any  # not imported: they need NumPy
 
 
 def policy(text: str) -> Any:
@@ -65,17 +66,6 @@ _SOLVE = "Fit to exact sums of all rows, or to the coreset."
 _AUDIT = 'None is the size for ``epsilon`` if models are fitted to the coreset, otherwise ``"audit"``'
 
 
-def _columns() -> Any:
-    return setting(
-        "How the columns of tables become numbers.",
-        'None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings '
-        "become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows; "
-        "``columns_`` describes the result.",
-        default=None,
-        option=None,
-    )
-
-
 def _refresh(more: str) -> Any:
     more = f"See :mod:`batch2online.refresh`. {more}"
     return setting(_REFRESH, more, default=None, values="Policy or None", metavar="POLICY", written=str, parse=policy)
@@ -95,6 +85,16 @@ class OnlineSettings:
         "Learn from the last N rows only.", "They are kept in memory. None for all rows.", default=None, ge=1
     )
     keep_history: bool = setting("Keep all rows, so that any of them can be forgotten.", default=False)
+    columns: Columns | Literal["auto"] | None = setting(
+        "How tables become rows of numbers.",
+        'With "auto", strings of tables of pandas, polars or Arrow, and of rows in dictionaries, become one-hot '
+        "columns, dates days, and missing values means, with a column that says where; all inferred from the first "
+        "10,000 rows of the stream. :class:`batch2online.Columns` says otherwise. None takes numbers only, like "
+        "arrays. ``columns_`` describes the result.",
+        values='"auto", Columns or None',
+        default="auto",
+        option=None,
+    )
     first_id: int = setting(
         "Id of the first row.",
         "Shards to merge need disjoint ids and the same ``random_state``.",
@@ -180,7 +180,6 @@ class RegressionSettings(OnlineSettings):
     score_targets: bool = setting(
         "Score rows of ``[a | b]``.", "False scores ``a`` alone, as the paper does.", default=True, option=None
     )
-    columns: Literal["auto"] | None = _columns()
 
 
 @declared
@@ -209,7 +208,6 @@ class ClassificationSettings(OnlineSettings):
     )
     refresh: Policy | None = _refresh("None is ``Geometric(growth=2)``, ``Geometric(growth=1.5)`` from 100 columns on.")
     fit_intercept: bool = setting(_FIT_INTERCEPT, default=True)
-    columns: Literal["auto"] | None = _columns()
 
 
 @declared
@@ -257,7 +255,6 @@ class LowRankSettings(OnlineSettings):
         "Stored embeddings stay comparable in a stable basis; signs of one by variance follow the old basis.",
         default="stable",
     )
-    columns: Literal["auto"] | None = _columns()
 
 
 @declared
@@ -341,13 +338,20 @@ class ClusteringSettings(OnlineSettings):
         'They are kept unless ``history="coreset"``, which True refuses.',
         default=False,
     )
-    columns: Literal["auto"] | None = _columns()
 
 
 @declared
 class WrappedSettings(OnlineSettings):
     """Settings of :class:`BatchToOnline`."""
 
+    columns: Columns | Literal["auto"] | None = setting(
+        "How tables become rows of numbers.",
+        'With Columns, as for the other estimators. With "auto" so do tables with strings, dates or missing values '
+        "that the estimator cannot take; all others reach it as they came, and with None all do.",
+        values='"auto", Columns or None',
+        default="auto",
+        option=None,
+    )
     estimator: Any = setting(
         "Batch estimator to wrap.",
         "A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with "

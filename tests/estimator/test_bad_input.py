@@ -85,7 +85,8 @@ def test_single_rows_that_are_not_finite_are_refused_by_column(method, value, ki
     arguments = (1.0,) if method == "learn_one" else ()
     refuses(seen(), lambda model: getattr(model, method)([1.0, value, 2.0], *arguments), f"{kind}.* column 1")
     cells = {"c": 2.0, "b": value, "a": 1.0}
-    refuses(seen_names(), lambda model: getattr(model, method)(cells, *arguments), f"{kind}.* column 'b'")
+    if kind != "NaN":  # of rows with names, a missing value is one
+        refuses(seen_names(), lambda model: getattr(model, method)(cells, *arguments), "column 'b', contains")
 
 
 @start
@@ -117,10 +118,9 @@ def test_cells_of_frames_that_are_no_numbers_are_refused_by_row_and_name(value):
         refuses(seen_names(), act, "[Rr]ow 4, column 'b'", (ValueError, TypeError))
 
 
-@start
 @pytest.mark.parametrize("value", ["x", {"a": 1}, None])
-def test_single_cells_that_are_no_numbers_are_refused_by_column(start, value):
-    refuses(start(), lambda model: model.learn_one([1.0, value, 2.0], 1.0), "column 1", (ValueError, TypeError))
+def test_single_cells_that_are_no_numbers_are_refused_by_column(value):
+    refuses(seen(), lambda model: model.learn_one([1.0, value, 2.0], 1.0), "column 1", (ValueError, TypeError))
 
 
 @learn

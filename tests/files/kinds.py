@@ -164,7 +164,7 @@ FILES: dict[str, File] = {
     "byte_order_mark.csv": File(b"\xef\xbb\xbf" + csv(iris()), inputs=SIZES),
     "utf16_of_excel.txt": File(csv(iris(), sep="\t").decode().encode("utf-16"), inputs=SIZES),
     "all_quoted.csv": File(csv(iris(), quoting=1), inputs=SIZES),
-    "quoted_newlines.csv": File(notes(), inputs=SIZES, absent=("note",)),
+    "quoted_newlines.csv": File(notes(), inputs=SIZES),
     "blank_lines.csv": File(csv(iris()).replace(b"\n", b"\n\n"), inputs=SIZES),
     "blanks_after_commas.csv": File(csv(iris()[list(SIZES)]).replace(b",", b", "), inputs=SIZES),
     "comma_in_a_name.csv": File(csv(wines().rename(columns={"hue": "hue, of red"})), inputs=("hue, of red",)),
@@ -214,12 +214,15 @@ FILES: dict[str, File] = {
     "asked.sqlite": File(sqlite, (*CLUSTER, "--query", "SELECT * FROM flowers"), inputs=SIZES),
     "asked.duckdb": File(duckdb_file, (*CLUSTER, "--query", "SELECT * FROM flowers"), inputs=SIZES),
     # -- what needs an option, and the sentence names it -----------------------------------------------------
-    "gaps.csv": File(with_gaps(""), refused="the value is missing", way_on=("--missing", "mean")),
-    "gaps_dropped.csv": File(with_gaps("NA"), refused="the value is missing", way_on=("--missing", "drop"), rows=135),
+    "gaps.csv": File(with_gaps(""), inputs=("sepal_width is missing",)),
+    "gaps_refused.csv": File(
+        with_gaps(""), (*CLUSTER, "--missing", "refuse"), refused="the value is missing", way_on=("--missing", "mean")
+    ),
+    "gaps_dropped.csv": File(with_gaps("NA"), (*CLUSTER, "--missing", "drop"), rows=135),
     "question_marks.csv": File(
         with_gaps("?"), refused="'?' is not a number", way_on=("--na-values", "?", "--missing", "mean")
     ),
-    "infinite.csv": File(with_gaps("inf"), refused="inf is not a finite number", way_on=("--missing", "mean")),
+    "infinite.csv": File(with_gaps("inf"), refused="contains infinity", way_on=("--missing", "mean")),
     "decimal_commas.csv": File(
         csv(iris()[list(SIZES)], sep=";", decimal=","), (*CLUSTER, "--decimal", ","), inputs=SIZES
     ),
@@ -241,7 +244,7 @@ FILES: dict[str, File] = {
     "late_level.csv": File(
         late_species(),
         (*CLUSTER, "--lookahead", "60", "--unknown", "refuse"),
-        refused="'virginica' does not occur",
+        refused="holds 'virginica', which the first rows did not",
         way_on=("--unknown", "other"),
     ),
     "late_level_by_default.csv": File(late_species(), (*CLUSTER, "--lookahead", "60"), inputs=("species=other",)),

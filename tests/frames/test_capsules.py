@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.frames import encoding
+from batch2online.tables import capsules
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def test_targets_and_weights(export):
     both = OnlineRegression(random_state=0).fit(TABLE, give(pa.table({"y": Y, "z": -Y})))
     np.testing.assert_array_equal(both.coef_, OnlineRegression(random_state=0).fit(TABLE, np.c_[Y, -Y]).coef_)
     plain = Stream(pa.chunked_array([Y]))
-    np.testing.assert_array_equal(encoding.column(plain, "y"), Y)
+    np.testing.assert_array_equal(capsules.column(plain, "y"), Y)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -6,7 +6,6 @@ from fnmatch import fnmatch
 
 MARKS = {
     ("*", "service *", "wrapped LightGBM", "*"): "show fits the booster for its optimum, before its JSON come messages",
-    ("*", "command", "*", "*"): "d73: categories are those of the first night",
 }
 
 

@@ -416,6 +416,7 @@ def test_a_service_answers_from_the_files_of_another(tmp_path, ending):
 # -- other names and extras ------------------------------------------------------------------------------------------
 
 NAMES = {
+    "Columns": "from batch2online import Columns\nout = [repr(Columns(missing='mean'))]",
     "baselines": "from batch2online import baselines\n"
     "out = baselines.MacQueen(2).partial_fit(X).cluster_centers_.tolist()",
     "checks": "from batch2online import checks\nout = sorted(checks.__all__)",

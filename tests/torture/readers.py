@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
-from batch2online.app.cli.run.source import open_stream
+from batch2online.app.cli.run.source import encoded, open_stream
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError, Layout, open_source
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnError, ColumnType
 
 MEMORY = 4 << 30
 SECONDS = 60
@@ -138,9 +138,9 @@ def outcome(path: Path, how: dict) -> str:
                 task="lowrank", learner={"k": 1}, columns=columns, missing=how["missing"], lookahead=how["lookahead"]
             )
         )
-        for rows, _ in open_stream(source, path.name, task).chunks():
+        for rows, _ in encoded(open_stream(source, task), task.column_options()):
             assert np.isfinite(rows).all()
-    except DataError:
+    except (DataError, ColumnError):
         return "refused"
     return "read"
 

@@ -67,8 +67,10 @@ class ColumnOptions:
     target: str | None = setting("Column to predict.", default=None, metavar="COLUMN")
     columns: tuple[str, ...] = setting("Features. Default: all other columns.", default=())
     exclude: tuple[str, ...] = setting("Columns to ignore.", default=())
-    missing: Literal["refuse", "drop", "mean", "keep"] = setting(
-        "Missing values: raise an error, drop the row, impute the mean, or pass NaN to --estimator.", default="refuse"
+    missing: Literal["indicator", "mean", "drop", "refuse", "keep"] = setting(
+        "Missing values: impute the mean and add a column that says where, impute the mean alone, drop the row, raise "
+        "an error, or pass NaN to --estimator.",
+        default="indicator",
     )
     categories: Literal["encode", "refuse"] = setting(
         "String columns: one-hot encode them or raise an error.", default="encode"
@@ -90,7 +92,7 @@ class RowOptions:
 
     standardize: bool = setting("Standardize numeric features by the first rows.", default=False)
     lookahead: int | None = setting(
-        "Rows used to infer categories, means and scales. Default: 10000; from a pipe, the rows received first.",
+        "Rows used to infer categories, means and scales. Default: the first 10000 of the stream.",
         default=None,
         ge=1,
     )

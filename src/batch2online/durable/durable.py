@@ -387,7 +387,7 @@ class Durable:
         def ask(new: Any) -> None:
             answers.append(getattr(new, method)(X))
             columns = new.stream.columns
-            if columns is not None and not columns.is_final:  # pending rows are stored as these features
+            if columns is not None and not columns.is_settled:  # pending rows are stored as these features
                 new._stream = new._fixed()
                 self._store.write_state(new)
             late.ask(new, X, own, None if at is None else float(at))

@@ -424,8 +424,7 @@ def _entry(model: Any, rows: PreparedRows, waits: bool) -> Entry:
     points, targets, weights = (np.concatenate(parts) for parts in zip(*(rows.batches or [empty]), strict=True))
     decoding = model._journal_entry(points, rows.problem or stream.problem)
     if rows.table is not None:
-        schema, strings = rows.table
-        table = {"kinds": [column.kind for column in schema.columns], "strings": list(strings.values())}
+        table = rows.table.journal_entry()
         decoding = {"rows": decoding, "table": table}
     return Entry((points, targets, weights), rows.answers, decoding, waits)
 

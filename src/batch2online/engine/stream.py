@@ -58,7 +58,7 @@ class Stream:
         Held while the next stream is put in the place of this one.
     log : tuple of ChangeEvent or None
         Changes of the model since the log was emptied, all of them; None where they are not logged.
-    columns : TableColumns or None
+    columns : Codec or None
         How tables become rows of features; None if rows are numbers as they come.
     """
 
@@ -76,7 +76,9 @@ class Stream:
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "buffer", self.buffer.copy())  # append_one writes to it: no other stream may share it
+        # append_one writes to these: no other stream may share them
+        object.__setattr__(self, "buffer", self.buffer.copy())
+        object.__setattr__(self, "columns", None if self.columns is None else self.columns.own())
 
     @classmethod
     def new(cls, problem: Any, coreset: Any, policy: Policy | None, width: int, n_targets: int) -> Stream:
@@ -226,7 +228,9 @@ class Stream:
 
     def append_one(self, values: Any, target: tuple[float, ...]) -> bool:
         """Add a validated row to the buffer in place if no check is due; return whether that was done."""
-        return self.buffer.append_one(values, target, self.room)
+        if self.columns is None or self.columns.is_settled:
+            return self.buffer.append_one(values, target, self.room)
+        return bool(self.columns.append_one(values, target, partial(self.buffer.append_one, values, target, self.room)))
 
     def rows_to_cut(self) -> int:
         """Return the number of rows, including buffered ones, at which the next segment ends."""

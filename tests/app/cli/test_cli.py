@@ -39,7 +39,7 @@ def stream(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "stream.csv"
     lines = [f"{a!r},{c},{b!r}" for a, c, b in zip(x.tolist(), colour, y.tolist(), strict=True)]
     path.write_text("x,colour,y\n" + "\n".join(lines) + "\n")
-    inputs = np.column_stack([x, colour == "green", colour == "red"]).astype(float)
+    inputs = np.column_stack([x, colour == "green", colour == "red", np.zeros(len(x))]).astype(float)
     return SimpleNamespace(path=path, X=inputs, y=y)
 
 
@@ -53,7 +53,7 @@ def test_run_is_the_estimator_on_the_prepared_rows(stream, tmp_path, capsys):
     out = tmp_path / "out"
     result = result_of("run", stream.path, "--task", "regression", "--target", "y", "--out", out, capsys=capsys)
     model = OnlineRegression(random_state=0).partial_fit(stream.X, stream.y)
-    assert result["inputs"] == ["x", "colour=green", "colour=red"]
+    assert result["inputs"] == ["x", "colour=green", "colour=red", "colour=other"]
     assert result["loss"] == model.regret_.loss
     assert result["last_model"]["coef"] == model.coef_.tolist()
     assert result["changes"] == model.n_changes_
@@ -63,7 +63,7 @@ def test_run_is_the_estimator_on_the_prepared_rows(stream, tmp_path, capsys):
     np.testing.assert_array_equal(loaded.coef_, model.coef_)
     coreset = pyarrow.parquet.read_table(out / "coreset.parquet")
     np.testing.assert_array_equal(coreset["id"].to_numpy(), model.coreset_.ids)
-    assert coreset.column_names == ["id", "weight", "x", "colour=green", "colour=red", "y"]
+    assert coreset.column_names == ["id", "weight", "x", "colour=green", "colour=red", "colour=other", "y"]
     assert len((out / "changes.jsonl").read_text().splitlines()) == model.n_changes_
 
 
@@ -109,7 +109,7 @@ def test_closing_table_names_what_matters(stream, tmp_path, capsys):
     )
     text = capsys.readouterr().out
     for words in (
-        "linear regression of y on 3 features",
+        "linear regression of y on 4 features",
         "3,000",
         "times that of the best possible linear fit",
         "report.html",

@@ -85,10 +85,10 @@ def test_a_night_is_learned_as_a_whole_or_not_at_all(nights, capfd):
     before = (nights / "m.b2o").read_bytes()
     state = serialise(load("m.b2o")._state())
     with (nights / "night-3.csv").open("a") as file:
-        file.write("1,2,red,\n")
+        file.write("1,many,red,3\n")
     capfd.readouterr()
     assert run_safely(["learn", "m.b2o", "night-2.csv", "night-3.csv"]) == 2
-    assert "night-3.csv, line 402, column 'y': the value is missing" in capfd.readouterr().err
+    assert "night-3.csv, line 402, column 'b': 'many' is not a number" in capfd.readouterr().err
     assert serialise(load("m.b2o")._state()) == state
     assert len(before) == len((nights / "m.b2o").read_bytes())
     learned(capfd, "night-2.csv")
@@ -96,7 +96,7 @@ def test_a_night_is_learned_as_a_whole_or_not_at_all(nights, capfd):
     assert run_safely(["learn", "m.b2o", "other.csv"]) == 2
     assert "other.csv has no column 'color', which the model needs" in capfd.readouterr().err
     (nights / "empty.csv").write_text("a,b,color,y\n")
-    assert run_safely(["learn", "m.b2o", "empty.csv"]) == 2
+    assert run_safely(["learn", "m.b2o", "empty.csv"]) == 0  # an empty night
     assert load("m.b2o").n_seen_ == 2 * N
 
 
@@ -125,11 +125,13 @@ def test_other_models_are_refused(nights, capfd):
     assert "has learned night-1.csv in part: end that run first" in capfd.readouterr().err
 
 
-def test_new_categories_are_those_of_the_model(nights, capfd):
-    write(nights / "night-6.csv", N, seed=6, colors=("red", "violet"))
+def test_new_columns_are_noted(nights, capfd):
+    write(nights / "night-6.csv", N, seed=6, colors=("red", "violet"), header="a,b,color,y,remark")
+    lines = (nights / "night-6.csv").read_text().splitlines()
+    (nights / "night-6.csv").write_text("\n".join([lines[0], *(f"{line},seen" for line in lines[1:])]) + "\n")
     capfd.readouterr()
     found = learned(capfd, "night-6.csv", "--alarms", "none")
-    assert any("'violet' does not occur in the first 300 rows" in note for note in found["notes"])
+    assert any("columns ['remark'] are ignored" in note for note in found["notes"])
 
 
 class _Hook(BaseHTTPRequestHandler):

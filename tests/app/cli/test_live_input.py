@@ -108,8 +108,8 @@ def test_a_pipe_gives_the_result_of_the_file(tmp_path, capsys):
     assert without(from_pipe, *told) == without(from_file, *told)
 
 
-def test_levels_of_a_pipe_are_those_that_came_first_and_are_kept_for_resuming(tmp_path):
-    """A pipe that is killed and sent again goes on with what its first rows have decided."""
+def test_levels_of_a_pipe_are_learned_as_they_come_and_after_resuming(tmp_path):
+    """A pipe that is killed and sent again goes on with what its rows have decided."""
     lines = [f"{'red' if i % 2 else 'blue'},{i % 7},{i % 5}\n" for i in range(50)]
     late = [f"green,{i % 3},{i % 4}\n" for i in range(50)]
     words = ["run", "-", *REGRESSION, "--state", tmp_path / "state.b2o", "--flush", "0.1", "--emit", "predictions"]
@@ -126,11 +126,11 @@ def test_levels_of_a_pipe_are_those_that_came_first_and_are_kept_for_resuming(tm
         out, error = process.communicate(("colour,a,y\n" + "".join([*lines, *late])).encode())
     *emitted, result = map(json.loads, out.splitlines())
     assert b"first 50 rows, which came at once" not in error  # --json: notes are in the result
-    assert result["inputs"] == ["a", "colour=red", "colour=other"]
+    assert result["inputs"] == ["a", "colour=green", "colour=red", "colour=other"]
     assert result["rows"] == 100
     assert emitted[-1]["row"] == 100
     assert len(emitted) in range(25, 51)  # what was emitted and not learned is emitted again
-    X = np.array([[i % 7, i % 2, 0] for i in range(50)] + [[i % 3, 0, 1] for i in range(50)], dtype=float)
+    X = np.array([[i % 7, 0, i % 2, 0] for i in range(50)] + [[i % 3, 1, 0, 0] for i in range(50)], dtype=float)
     y = np.array([i % 5 for i in range(50)] + [i % 4 for i in range(50)], dtype=float)
     assert result["last_model"]["coef"] == OnlineRegression(random_state=0).partial_fit(X, y).coef_.tolist()
 

@@ -27,6 +27,9 @@ def rows(start, stop):
     return table.mask(rng.random(table.shape) < 0.025)
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # rows are arrays here
+
+
 def residuals(task, model, night):
     """Return the residuals of rows, or their distances, under a model."""
     X = night[["a"]].to_numpy() if TARGET[-1] in TASKS[task] else night.to_numpy()

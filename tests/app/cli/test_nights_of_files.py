@@ -49,13 +49,7 @@ def test_a_file_that_was_learned_is_not_learned_again(tmp_path, grown):
     assert rows_of(model) == (153 if code == 0 else 150), error
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        pytest.param(20, marks=pytest.mark.xfail(reason="d73: new categories are coded as zeros for ever")),
-        pytest.param(1500, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("first", [20, pytest.param(1500, marks=pytest.mark.slow)])
 def test_categories_that_the_first_night_lacks_are_learned(tmp_path, first):
     rng, n = np.random.default_rng(0), 3000
     shop, kind, size = rng.integers(0, 30, n), rng.choice(list("abcdefgh"), n), rng.normal(size=n)

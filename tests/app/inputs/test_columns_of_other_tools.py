@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType
 from processes import COMMAND, run_to_end
 
 pytest.importorskip("click", reason="needs the extra cli")

@@ -22,7 +22,7 @@ import pytest
 
 from batch2online.app.cli.app import run_safely
 from batch2online.app.inputs import DataError, Layout, blocks, open_source, open_sources
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType
 
 TABLE = pa.table({"a": [1.0, 2.5, -3.0, 4.0], "b": [10.0, 20.0, 30.0, 40.0], "colour": ["red", "blue", "red", "green"]})
 ROWS = TABLE.to_pylist()

@@ -14,8 +14,7 @@ import pytest
 
 from batch2online.app.cli.app import run_safely
 from batch2online.app.inputs import DataError, Layout, blocks, open_source, open_sources
-from batch2online.app.inputs.preparation import plain
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType, of_arrow
 
 N = 60
 START = dt.datetime(2024, 7, 1, 22, tzinfo=dt.UTC)
@@ -54,7 +53,7 @@ def layout_of(path, **given):
 
 def days_of(path, **given):
     source = open_source(str(path), layout_of(path, **given))
-    batches = [plain(batch.table.column("when")).to_numpy() for batch in source.batches(["y", "when"])]
+    batches = [of_arrow(batch.table.column("when")).values / 86_400e6 for batch in source.batches(["y", "when"])]
     return source.kinds["when"], np.concatenate(batches)
 
 
@@ -130,8 +129,8 @@ def test_a_model_of_the_one_sort_refuses_the_other(tmp_path, capsys, kind):
     said = capsys.readouterr().err
     assert "'when'" in said
     assert "with a time zone" in said
-    assert json.loads((tmp_path / "out" / "result.json").read_text())["preparation"]["kinds"] == {
-        "when": str(ColumnType.ZONED)
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["preparation"]["units"] == {
+        "when": "days since 1970, UTC"
     }
 
 

@@ -153,7 +153,7 @@ def test_a_damaged_string_is_noticed(tmp_path):
         (lambda f: f[f.columns[::-1]], "same order"),
         (lambda f: f.drop(columns="count"), "missing"),
         (lambda f: f.assign(more=1), "unseen at fit time"),
-        (lambda f: f.assign(count="seven"), "Row 0, column 'count', holds a string, but a number"),
+        (lambda f: f.assign(count="seven"), "Row 0, column 'count', holds the string 'seven', but a number"),
         (lambda f: f.assign(colour=[[1]] * len(f)), "Row 0, column 'colour', holds"),
         (lambda f: f["note"], "rows in a container like pandas, as before"),
         (lambda f: f[:0], "0 sample"),
@@ -211,9 +211,9 @@ def test_an_estimator_that_takes_no_strings_is_refused_with_the_remedy():
     with pytest.raises(
         ValueError, match=r"Column 'colour' holds strings, which LinearRegression cannot take: put an encoder"
     ):
-        BatchToOnline(LinearRegression()).partial_fit(X, Y)
+        BatchToOnline(LinearRegression(), columns=None).partial_fit(X, Y)
     with pytest.raises(ValueError, match=r"make it a category"):
-        BatchToOnline(HistGradientBoostingRegressor()).partial_fit(X[["length", "colour"]], Y)
+        BatchToOnline(HistGradientBoostingRegressor(), columns=None).partial_fit(X[["length", "colour"]], Y)
 
 
 def test_lists_of_dictionaries_and_single_strings():

@@ -1,34 +1,32 @@
-"""Stored models, the preparation of their rows, and their predictions as named columns."""
+"""Stored models, the columns that they need, and their predictions as named columns."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import batch2online
-from batch2online._types import FloatArray
+from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.run.outputs import in_place
-from batch2online.app.cli.run.source import check_columns
-from batch2online.app.cli.run.state import INPUT
+from batch2online.app.cli.run.source import check_columns, known_kinds
+from batch2online.app.cli.run.state import INPUT, facts_in
+from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError, Source
-from batch2online.app.inputs.preparation import UNITS, Preparation
-from batch2online.frames.columns import ColumnType
-from batch2online.frames.preparation import ColumnPreparation
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
+from batch2online.tables.columns import Column, ColumnError, ColumnType, TypedTable
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model of a file, and how its rows were prepared, if the file or the result of the run says so."""
+    """A model of a file, and what the file says of the columns of its rows."""
 
     model: Any
-    preparation: Preparation | None
+    facts: ColumnFacts
 
 
 def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = (), trust: bool = False) -> StoredModel:
@@ -42,23 +40,7 @@ def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = (
     if not found.is_file():
         raise DataError(f"{path} is neither a model nor a folder with a model.b2o.")
     model = _loaded(found, estimator, sets, trust)
-    if model.stream.columns is not None:
-        return _of_table(model)
-    return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
-
-
-def _of_table(model: Any) -> StoredModel:
-    """Return a model of tables as a model of features, and how columns become these."""
-    stream, known = model._stream, model.columns_
-    shared = {each.name: getattr(known, each.name) for each in fields(ColumnPreparation)}
-    as_times = {ColumnType.DATE: ColumnType.TIME}
-    used = [column for column in stream.columns.schema.columns if column.name in known.inputs]
-    kinds = {column.name: as_times.get(column.kind, column.kind) for column in used}
-    times = {name: kind for name, kind in kinds.items() if kind in UNITS}
-    prepared = Preparation(**shared, target=None, missing="mean", handle_unknown="other", kinds=times)
-    model._stream, model.n_features_in_ = replace(stream, columns=None), stream.width
-    model.feature_names_in_ = known.get_feature_names_out()
-    return StoredModel(model, prepared)
+    return StoredModel(model, facts_in(sources_in(found).get(INPUT)))
 
 
 def _loaded(path: Path, estimator: str | None, sets: Sequence[str], trust: bool) -> Any:
@@ -76,56 +58,38 @@ def _loaded(path: Path, estimator: str | None, sets: Sequence[str], trust: bool)
         raise DataError(message) from error
 
 
-def _preparation(file: Path, beside: Path, is_of_run: bool) -> Preparation | None:
-    """Return how rows were prepared, from the file or from the result of the run beside it."""
-    position = sources_in(file).get(INPUT)
-    if isinstance(position, dict) and position.get("preparation") is not None:
-        return _checked(position["preparation"], file)
-    if not is_of_run or not beside.is_file():
-        return None
-    try:
-        content = json.loads(beside.read_bytes())["preparation"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DataError(f"{beside} is not the result of a run.") from error
-    return _checked(content, beside)
-
-
-def _checked(content: Any, path: Path) -> Preparation:
-    try:
-        return Preparation.from_dict(content)
-    except (ValueError, TypeError, RecursionError) as error:
-        reason = f" {error}" if isinstance(error, DataError) else ""
-        raise DataError(f"{path} is not the result of a run.{reason}") from error
-
-
-def needed_kinds(stored: StoredModel) -> dict[str, ColumnType]:
-    """Return the types of the columns; numbers if the file has only a model."""
-    if stored.preparation is not None:
-        return stored.preparation.for_prediction().column_kinds
-    return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), ColumnType.NUMBER)
-
-
-def preparation_for(stored: StoredModel, source: Source) -> Preparation:
-    """Return how the columns of a source are prepared: as in the run, or selected by name."""
-    known = stored.preparation
-    if known is None:
-        names = [str(column) for column in getattr(stored.model, "feature_names_in_", source.names)]
-        zeros, ones = [0.0] * len(names), [1.0] * len(names)
-        preparation = Preparation(
-            numbers=names, categories={}, drop_first=False, target=None, missing="drop", means=zeros, scales=ones,
-            standardised=False, known_rows=0
-        )  # fmt: skip
+def inputs_of(model: Any, source: Source) -> list[str]:
+    """Return the columns that a model needs of an input; an error if it lacks one, or has one of another type."""
+    codec, kinds = model.stream.columns, known_kinds(model, None)
+    if codec is not None:
+        names = list(codec.inputs)
     else:
-        preparation = known.for_prediction()
-    check_columns(source.names, source.kinds, source.name, preparation)
-    width = stored.model.n_features_in_
-    if len(preparation.names) != width:
-        raise DataError(f"The model expects {width} features, but {len(preparation.names)} were prepared.")
-    stored.model.__dict__.pop("feature_names_in_", None)  # rows are plain arrays, in the order of the columns
-    return preparation
+        names = [str(name) for name in getattr(model, "feature_names_in_", source.names)]
+        kinds = dict.fromkeys(names, ColumnType.NUMBER)
+    check_columns(source, names, kinds)
+    if codec is None and len(names) != model.n_features_in_:
+        raise DataError(
+            f"The model expects {model.n_features_in_} features, but {source.name} has {len(names)} columns."
+        )
+    return names
 
 
-def predictions(model: Any, rows: FloatArray, probabilities: bool = False) -> dict[str, Any]:
+def answers(model: Any, rows: TypedTable, probabilities: bool) -> tuple[dict[str, Any], BoolArray]:
+    """Return predictions as named columns, and a mask of the rows that they are for: others lack a value."""
+    codec = model.stream.columns
+    complete = np.ones(len(rows), dtype=np.bool_)
+    if codec is None or codec.options.missing == "refuse":
+        complete = ~np.any([column.missing for column in rows.columns], axis=0)
+    some: Any = rows[complete] if complete.any() else rows[:1]
+    if not complete.any():  # so that there are columns
+        some = replace(some, columns=tuple(Column(c.kind, np.zeros(1), c.words or ("",)) for c in some.columns))
+    if codec is None:
+        vars(model).pop("feature_names_in_", None)  # rows are plain arrays, in the order of the columns
+        some = some.numbers
+    return predictions(model, some, probabilities), complete
+
+
+def predictions(model: Any, rows: FloatArray | TypedTable, probabilities: bool = False) -> dict[str, Any]:
     """Return predictions as named columns; for a classifier optionally with the probability of each class."""
     if probabilities and not hasattr(model, "predict_proba"):
         raise DataError(f"{type(model).__name__} has no predict_proba: remove --probabilities.")
@@ -134,6 +98,8 @@ def predictions(model: Any, rows: FloatArray, probabilities: bool = False) -> di
             values = model.transform(rows)
             return {f"component_{j + 1}": np.ascontiguousarray(values[:, j]) for j in range(values.shape[1])}
         labels = model.predict(rows)
+    except ColumnError:  # its place is known to the caller
+        raise
     except ValueError as error:
         raise DataError(str(error)) from error
     columns = {"cluster" if hasattr(model, "cluster_centers_") else "prediction": np.asarray(labels)}

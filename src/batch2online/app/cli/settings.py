@@ -59,6 +59,18 @@ class Settings(FileFormat, ColumnOptions, RowOptions):
         """Return those of these options of the estimator that were given."""
         return {name: self.learner[name] for name in names if name in self.learner}
 
+    def of_columns(self) -> dict[str, Any]:
+        """Return the parameters of :class:`batch2online.Columns`."""
+        return {
+            "missing": "refuse" if self.missing == "drop" else self.missing,
+            "unknown": self.unknown,
+            "max_levels": self.max_levels,
+            "dates": self.dates,
+            "standardize": self.standardize,
+            "keep": self.columns,
+            **({} if self.lookahead is None else {"first_rows": self.lookahead}),
+        }
+
     def layout(self, **further: Any) -> Layout:
         """Return how files are read."""
         return Layout(min_rows=min(self.lookahead or 1, 1 << 40), **format_of(vars(self)), **further)

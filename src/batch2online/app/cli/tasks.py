@@ -17,8 +17,9 @@ from batch2online.app.inputs import DataError
 from batch2online.app.learners import HAVE_TARGETS, check_options, estimator_of
 from batch2online.datasets import NamedTable, synthetic
 from batch2online.datasets.tables import LABELS, TARGETS
-from batch2online.frames.columns import ColumnType
 from batch2online.methods.losses import PredictorLoss, predictor_loss
+from batch2online.tables.codec import Columns
+from batch2online.tables.columns import ColumnType
 
 REAL_DATASETS: dict[str, Mapping[str, Any]] = {
     "classification": datasets.CLASSIFICATION,
@@ -40,6 +41,7 @@ class Task:
     """A learning task with the settings of one run. Settings that do not fit the task raise an error."""
 
     settings: Settings
+    dataset_name: str | None = None
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -56,7 +58,7 @@ class Task:
         if dataset is not None and settings.task in HAVE_TARGETS and settings.target is None:
             known = LABELS if settings.task == "classification" else TARGETS
             settings = replace(settings, target=known.get(dataset, "target"))
-        return cls(settings)
+        return cls(settings, dataset)
 
     @property
     def is_wrapped(self) -> bool:
@@ -100,9 +102,15 @@ class Task:
         """Return an unfitted online estimator with the settings of the run."""
         batch = self.batch() if self.is_wrapped else None
         try:
-            return estimator_of(self.settings.task, self.settings.learner, batch)
+            model = estimator_of(self.settings.task, self.settings.learner, batch)
+            return model.set_params(columns=self.column_options())
         except ValueError as error:
             raise of_option(error) from error
+
+    def column_options(self) -> Columns:
+        """Return how tables become rows of numbers; all rows of a data set are known, and scale them beforehand."""
+        given = self.settings.of_columns()
+        return Columns(**given | {"standardize": given["standardize"] and self.dataset_name is None})
 
     def accepts_missing(self) -> bool:
         """Whether rows may contain NaN."""

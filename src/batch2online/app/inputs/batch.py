@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batch2online.frames.arrow import column_type
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType
 
 
 class Remedy(StrEnum):
@@ -102,20 +101,6 @@ ARROW_TYPES = {
     ColumnType.ZONED: pa.timestamp("us", "UTC"),
 }
 """Types of columns of text and of Python values, by the type that is known in advance."""
-
-
-def kind_of(dtype: pa.DataType) -> ColumnType:
-    """Return the type of an Arrow column as a feature.
-
-    A date is a time, a time of day a duration, a boolean a number. A column of missing values may still get numbers.
-    """
-    if pa.types.is_decimal(dtype):
-        return ColumnType.NUMBER
-    if pa.types.is_time(dtype):
-        return ColumnType.DURATION
-    found = column_type(dtype)
-    numbers = (ColumnType.BOOLEAN, ColumnType.ALL_MISSING)
-    return ColumnType.NUMBER if found in numbers else ColumnType.TIME if found is ColumnType.DATE else found
 
 
 def mismatch(column: str, wanted: ColumnType, found: ColumnType) -> str:

@@ -24,12 +24,11 @@ from batch2online.app.inputs.batch import (
     DataError,
     Remedy,
     check_zones,
-    kind_of,
     mismatch,
 )
 from batch2online.app.inputs.blocks import Block, Blocks, first_block
 from batch2online.app.inputs.layout import WHITESPACE, Layout
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType, type_of_arrow
 
 MISSING = frozenset(arrow_csv.ConvertOptions().null_values)
 _SEPARATORS = b",\t;|"
@@ -157,9 +156,9 @@ class Delimited:
             found = pa.timestamp("us", getattr(dtype, "tz", None))
         elif pa.types.is_integer(dtype):
             found = pa.float64()
-        if known is not None and kind_of(found) is not known:
-            remedies = [] if kind_of(found) in DATES else [Remedy.DATE_FORMAT]
-            raise DataError(f"{self._name}: {mismatch(name, known, kind_of(found))}", *remedies)
+        if known is not None and type_of_arrow(found) is not known:
+            remedies = [] if type_of_arrow(found) in DATES else [Remedy.DATE_FORMAT]
+            raise DataError(f"{self._name}: {mismatch(name, known, type_of_arrow(found))}", *remedies)
         return found
 
     # -- rows --------------------------------------------------------------------------------------------------
@@ -255,7 +254,7 @@ class Delimited:
             return DataError(f"{place} has {count}, expected {found[1]}.", *remedies)
         if found := re.search(r"In CSV column #(\d+):", message):
             column, cell = self.names[int(found[1])], self._cells(line, record)[int(found[1])]
-            expected = SINGULAR[kind_of(self.types[column])]
+            expected = SINGULAR[type_of_arrow(self.types[column])]
             remedies = [Remedy.NA_VALUE, Remedy.EXCLUDE] + [Remedy.MORE_ROWS] * self.is_live
             return DataError(
                 f"{place}, column {column!r}: {cell!r} is not {expected}.", *remedies, about=(column, cell)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from batch2online.app.options import FileFormat
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType
 
 WHITESPACE = "whitespace"
 

@@ -11,12 +11,12 @@ from glob import escape, glob, has_magic
 
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import Batch, DataError, Remedy, kind_of, mismatch
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, mismatch
 from batch2online.app.inputs.columnar import of_table
 from batch2online.app.inputs.database import open_query
 from batch2online.app.inputs.formats import OpenFile, name_of, open_file
 from batch2online.app.inputs.layout import Layout
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType, type_of_arrow
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -49,7 +49,7 @@ class Source:
         self.name = first.name + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
         self._folders = {name: values for name, values in (folders or {}).items() if name not in first.reader.types}
         self.types = first.reader.types | {name: values.type for name, values in self._folders.items()}
-        self.kinds = {name: kind_of(dtype) for name, dtype in self.types.items()}
+        self.kinds = {name: type_of_arrow(dtype) for name, dtype in self.types.items()}
         self.is_live, self.n_read = first.reader.is_live, 0
         self._earlier_notes: list[str] = []
         self._index, self._start = 0, 0
@@ -104,7 +104,7 @@ class Source:
             if column not in types:
                 message = f"{name} has no column {column!r}, which {name_of(self._paths[0])} has."
                 raise DataError(message, Remedy.EXCLUDE, about=(column, ""))
-            kind = kind_of(types[column])
+            kind = type_of_arrow(types[column])
             if kind is not self.kinds[column]:
                 message = f"{name}: {mismatch(column, self.kinds[column], kind)}"
                 raise DataError(message, Remedy.EXCLUDE, about=(column, ""))

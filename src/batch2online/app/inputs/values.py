@@ -8,7 +8,8 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import ARROW_TYPES, DATES, SINGULAR, DataError, Remedy, check_zones, kind_of
+from batch2online.app.inputs.batch import ARROW_TYPES, DATES, SINGULAR, DataError, Remedy, check_zones
+from batch2online.tables.columns import type_of_arrow
 
 OTHER = pa.binary()
 """The type of columns of lists, objects and bytes, which have a name, but whose values are not stored."""
@@ -63,5 +64,5 @@ def _times(strings: pa.Array, dtype: pa.DataType) -> pa.Array | None:
 def _misfit(place: str, value: object, dtype: pa.DataType, name: str) -> DataError:
     shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:60]}…"
     remedies = ([Remedy.NA_VALUE] if type(value) is str else []) + [Remedy.EXCLUDE]
-    message = f"{place}, column {name!r}: {shown} is not {SINGULAR[kind_of(dtype)]}."
+    message = f"{place}, column {name!r}: {shown} is not {SINGULAR[type_of_arrow(dtype)]}."
     return DataError(message, *remedies, about=(name, str(value)))

@@ -9,11 +9,11 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report.formatting import reason
-from batch2online.frames.columns import MISSING
 from batch2online.headline import Headline, number
 from batch2online.reasons import explained
 from batch2online.results import ChangeEvent
 from batch2online.sketches.base import Coreset
+from batch2online.tables.strings import MISSING
 
 SCALED_UNIT = "standard deviations"
 """Unit of distances between rows of standardized columns."""
@@ -95,15 +95,15 @@ class ReportContext:
 def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
     """Return the scale of distances between standardized rows: a factor, or a unit if scales differ.
 
-    >>> shared_scale({"standardised": True, "scales": [2.0, 2.0], "categories": {}})
+    >>> shared_scale({"standardised": True, "scales": [2.0, 2.0]})
     {'scale': 2.0}
-    >>> shared_scale({"standardised": True, "scales": [2.0, 3.0], "categories": {}})
+    >>> shared_scale({"standardised": True, "scales": [2.0, 3.0]})
     {'unit': 'standard deviations'}
     """
     if prepared is None or not prepared["standardised"]:
         return {}
     scales = set(prepared["scales"])
-    return {"scale": float(scales.pop())} if len(scales) == 1 and not prepared["categories"] else {"unit": SCALED_UNIT}
+    return {"scale": float(scales.pop())} if len(scales) == 1 else {"unit": SCALED_UNIT}
 
 
 def model_context(model: Any, target: str | None = None) -> ReportContext:
@@ -116,12 +116,8 @@ def model_context(model: Any, target: str | None = None) -> ReportContext:
 
 def run_context(model: Any, result: dict[str, Any], run_time: RunTime | None = None) -> ReportContext:
     """Return the context of a run from the content of ``result.json``."""
-    names, prepared = list(result["inputs"]), result["preparation"]
-    means, scales = np.zeros(len(names)), np.ones(len(names))
-    count = len(prepared["numbers"])
-    if prepared["standardised"]:
-        means[:count], scales[:count] = prepared["means"], prepared["scales"]
-    names[:count] = prepared["numbers"]
+    prepared = result["preparation"]
+    names, means, scales = list(prepared["names"]), np.array(prepared["means"]), np.array(prepared["scales"])
     target, units = result["settings"].get("target"), dict(prepared.get("units") or {})
     return ReportContext(
         model, result["title"], result["source"], names, target, means, scales, units, result, run_time

@@ -21,7 +21,13 @@ from batch2online.results import ChangeEvent
 
 MAX_POINTS, MAX_COLUMNS, MAX_EVENTS, MAX_SWITCHES = 400, 200, 5, 6
 _N_REFITS = 30
-_MISSING = {"refuse": "not allowed", "drop": "rows dropped", "mean": "imputed by the mean", "keep": "passed as NaN"}
+_MISSING = {
+    "indicator": "the mean, with a feature that says where",
+    "refuse": "not allowed",
+    "drop": "rows dropped",
+    "mean": "imputed by the mean",
+    "keep": "passed as NaN",
+}
 _NO_SETTING: tuple[Any, ...] = (None, [], False, {}, ())
 
 

@@ -16,8 +16,7 @@ import pyarrow.csv
 import pyarrow.ipc
 
 from batch2online.app.serve.problems import RequestError
-from batch2online.frames.arrow import column_type
-from batch2online.frames.columns import ColumnType
+from batch2online.tables.columns import ColumnType, type_of_arrow
 
 Value = str | int | float | bool | None
 Row = dict[str, Value]
@@ -166,7 +165,7 @@ def _from_arrow(body: bytes, max_values: int) -> pa.Table:
             raise RequestError(422, "The body holds compressed batches: send them uncompressed.")
     reader, batches, rows, text = pa.ipc.open_stream(pa.BufferReader(body)), [], 0, 0
     for field in reader.schema:
-        if column_type(field.type) == ColumnType.OTHER:
+        if type_of_arrow(field.type) is ColumnType.OTHER:
             raise RequestError(422, f"Column {field.name!r} is of type {field.type}: send numbers, strings or times.")
     for batch in reader:
         rows += batch.num_rows

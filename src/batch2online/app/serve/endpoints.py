@@ -65,11 +65,12 @@ async def list_models(models: ModelFolder) -> list[ModelInfo]:
     return sorted([*map(ModelInfo.of, models), *broken], key=lambda each: each.name)
 
 
-class LearnResult(msgspec.Struct):
-    """Ids of the first and the last row learned; None if the call had been carried out before."""
+class LearnResult(msgspec.Struct, omit_defaults=True):
+    """Ids of the first and the last row learned, None if there is none or the call had been carried out before."""
 
     first_id: int | None
     last_id: int | None
+    notes: list[str] = []
 
 
 @route("POST", "/models/{name}/learn", access="write")
@@ -78,13 +79,17 @@ async def learn(
 ) -> LearnResult:
     """Learn rows."""
     row, target = model.one_row(body) if key is None else (None, None)
+    notes: list[str] = []
     if row is not None and (target is None) == (model.target is None):
         call = partial(model.learned, model.durable.learn_one, row, target)
     else:
-        call = partial(model.learn, await body.table(), key)
+        table, notes = model.learnable(await body.table())
+        if not table.num_rows:
+            return LearnResult(None, None, notes)
+        call = partial(model.learn, table, key)
     with figures.learning(model):
         first, last = await model.act(call, once)
-    return LearnResult(first, last) if last >= first else LearnResult(None, None)
+    return LearnResult(first, last, notes) if last >= first else LearnResult(None, None, notes)
 
 
 class PredictResult(msgspec.Struct):

@@ -229,7 +229,7 @@ class ServedModel:
     def one_row(self, body: TableBody) -> tuple[dict[str, float] | None, float | None]:
         """Return the only row of a body and its target, if it needs no table: numbers in the columns of the model."""
         row, model = body.one_row(), self.durable.model
-        if row is None or not self.is_fitted or getattr(model, "columns", None) != "auto":
+        if row is None or not self.is_fitted or model.stream.columns is None:
             return None, None
         target = None if self.target is None else row.pop(self.target, None)
         is_known = not self.settings.get("exclude") and row.keys() == set(self.columns)
@@ -262,20 +262,29 @@ class ServedModel:
             raise RequestError(422, f"Row {place} (counted from 0) has no {self.target!r}: send it when it is known.")
         return column.to_numpy(), table.drop_columns([self.target])
 
+    def learnable(self, table: pa.Table) -> tuple[pa.Table, list[str]]:
+        """Return the rows of a table that have a target, and notes on what is left out."""
+        notes = []
+        if self.target in table.column_names and (n := table.column(self.target).null_count):
+            table = table.filter(table.column(self.target).is_valid())
+            notes.append(f"rows without a value of {self.target!r} are skipped, {n:,} here; predict answers them")
+        known = {*self.columns, *(self.settings.get("exclude") or ()), self.target}
+        if self.columns and (unknown := [name for name in table.column_names if name not in known]):
+            notes.append(f"columns {unknown[:5]} are ignored: the first rows did not have them")
+        return table, notes
+
     def _in_order(self, table: pa.Table) -> Any:
-        """Return the columns of the model in their order; refuse others."""
+        """Return the columns of the model in their order, which the first rows determine; others are ignored."""
         excluded = self.settings.get("exclude") or ()
-        table = table.drop_columns([name for name in excluded if name in table.column_names])
-        found = table.column_names
+        found = [name for name in table.column_names if name not in excluded]
         names = self.columns or self.settings.get("columns") or sorted(found)
-        missing, unknown = [name for name in names if name not in found], [name for name in found if name not in names]
-        if missing or unknown:
-            raise RequestError(
-                422, f"Columns differ from those of {self.name}: missing {missing[:5]}, unknown {unknown[:5]}."
-            )
+        codec = self.durable.model.stream.columns if self.is_fitted else None
+        needed = codec.inputs if codec is not None and codec.is_settled else names
+        if missing := [name for name in needed if name not in found]:
+            raise RequestError(422, f"The columns {missing[:5]} of {self.name} are missing: send them, or null.")
         if not names:
             raise RequestError(422, "The rows have no columns besides the target.")
-        return table.select(names)
+        return table.select([name for name in names if name in found])
 
     def close(self) -> None:
         """Finish the pending calls, write the state and release the file."""

@@ -84,7 +84,7 @@ def estimator_of(settings: dict[str, Any], packages: tuple[str, ...]) -> Any:
         declaration.check(model)
     except (TypeError, ValueError) as error:
         raise RequestError(422, str(error).replace("--", "")) from error
-    return model.set_params(columns="auto") if "columns" in model.get_params(deep=False) else model
+    return model
 
 
 def _checked(settings: dict[str, Any]) -> dict[str, Any]:

@@ -22,10 +22,6 @@ from batch2online.decay import ForwardDecay
 from batch2online.engine.builder import CoresetBuilder
 from batch2online.engine.stream import Stream
 from batch2online.estimator import Trusted
-from batch2online.frames.encoding import Encoding, container_of, read_one
-from batch2online.frames.encoding import table as arrow_table
-from batch2online.frames.schema import FrameSchema
-from batch2online.frames.strings import StringTable, hash_code
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support
@@ -52,6 +48,11 @@ from batch2online.settings import WrappedSettings
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
+from batch2online.tables.back import FRAMES, Encoding, Form, FrameSchema, container_of, read_one
+from batch2online.tables.capsules import table as arrow_table
+from batch2online.tables.codec import Codec, Columns
+from batch2online.tables.columns import NUMBER, TypedTable
+from batch2online.tables.strings import MISSING, StringTable, hash_code
 from batch2online.validation import check_targets
 
 _CORESET_ATTRIBUTES = ("labels_",)
@@ -273,12 +274,37 @@ class BatchToOnline(Labelled, WrappedSettings):
     def _unfitted_copy(self) -> Self:
         """Return an estimator with the same parameters; of one that is about to see rows, one for the same rows."""
         fresh = super()._unfitted_copy()
-        fresh._first_encoding = self._first_encoding
+        fresh._first_encoding, fresh._cannot_take = self._first_encoding, self._cannot_take
         return fresh
 
     def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
         is_plain = self._encoding.schema is None and super()._is_plain_array(X, y, sample_weight)
         return is_plain and self._takes_any_number
+
+    @property
+    def _column_options(self) -> Columns | None:
+        return None if self.columns == "auto" and not self._cannot_take else super()._column_options
+
+    _cannot_take = False
+    """Whether the first rows are a table that the estimator cannot take."""
+
+    def _encodes(self, X: Any) -> bool:
+        if not self.__sklearn_is_fitted__() and self.columns == "auto":
+            self._cannot_take = container_of(X) in FRAMES and not input_support.takes(self.estimator, X)
+        return super()._encodes(X)
+
+    def _stream_to_begin(self, shape: tuple[int, int], is_flat: bool, seed: Any, codec: Codec | None = None) -> Stream:
+        """Return a stream that is to begin; its features may have missing values, as arrays may."""
+        if codec is not None and codec.options.missing == "keep":
+            columns = tuple(Form(place, NUMBER, "float64") for place in range(codec.width))
+            self._first_encoding = Encoding(FrameSchema("array", columns))
+        return super()._stream_to_begin(shape, is_flat, seed, codec)
+
+    def _coded(self, codec: Codec, table: TypedTable) -> FloatArray:
+        if codec.options.missing != "keep":
+            return super()._coded(codec, table)
+        points = codec.encode(table)
+        return np.where(np.isnan(points), MISSING, points)
 
     @input_support.short_errors()
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -306,6 +332,8 @@ class BatchToOnline(Labelled, WrappedSettings):
     @input_support.short_errors()
     def _checked_rows(self, X: Any) -> Any:
         schema = self._encoding.schema
+        if self.__sklearn_is_fitted__() and self._stream.columns is not None:
+            return self._decoded(super()._checked_rows(X), {})
         if schema is None:
             return super()._checked_rows(X)
         points, _, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
@@ -335,6 +363,9 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
         schema = self._encoding.schema
+        if self._stream.columns is not None:
+            points = super()._checked_rows(X)
+            return points, None if schema is None else encoded(schema)[0], [[]] * len(points)
         if schema is None or not self._needs_targets:
             return super()._question(X)
         points, new, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
@@ -372,13 +403,13 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     def _prepare_first(self, x: Any, y: Any) -> PreparedRows:
         rows = input_support.single_row_table(x)
-        if rows is None:
+        if rows is None or self._column_options is not None:
             return super()._prepare_first(x, y)
         return self._prepare(rows, None if y is None else np.asarray([y]), None)
 
     def _prepare_one(self, x: Any, y: Any) -> PreparedRows:
         encoding = self._encoding
-        if encoding.schema is None:
+        if encoding.schema is None or self._stream.columns is not None:
             return super()._prepare_one(x, y)
         self._check_settings()
         points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
@@ -389,7 +420,8 @@ class BatchToOnline(Labelled, WrappedSettings):
         return self._with_targets(points, lambda problem: replace(problem, encoding=now), *self._one_target(y))
 
     def _new_reader(self) -> RowReader | None:
-        return super()._new_reader() if self._encoding.schema is None else None
+        is_table = self._encoding.schema is not None and self._stream.columns is None
+        return None if is_table else super()._new_reader()
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
         encoding = own.problem.encoding.merged(other.problem.encoding)
@@ -513,8 +545,8 @@ class BatchToOnline(Labelled, WrappedSettings):
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._stream.plan[1]
-        if schema is None:
-            return model.predict(self._row_of(x)[None])[0]
+        if schema is None or self._stream.columns is not None:
+            return model.predict(self._decoded(self._row_of(x)[None], {}))[0]
         points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
         return model.predict(self._decoded(points, strings))[0]
 
@@ -621,7 +653,7 @@ class BatchToOnline(Labelled, WrappedSettings):
 
     def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
         labels, encoding = super()._journal_entry(points, problem), problem.encoding
-        if encoding.schema is None:
+        if encoding.schema is None or self._stream.columns is not None:
             return labels
         schema, _ = encoded(encoding.schema)
         strings = encoding.strings.listed(points[:, encoding.schema.string_columns])

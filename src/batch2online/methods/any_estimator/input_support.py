@@ -16,10 +16,10 @@ from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
 from batch2online.engine.stream import Stream
-from batch2online.frames.columns import CATEGORICAL, Column, ColumnType
-from batch2online.frames.encoding import EncodedRows, Encoding, container_of, first_missing, read, rectangular
-from batch2online.frames.schema import LISTS, FrameSchema
 from batch2online.sketches.base import Sketch
+from batch2online.tables.back import CATEGORICAL, LISTS, EncodedRows, Encoding, Form, FrameSchema, container_of, read
+from batch2online.tables.columns import EMPTY, NUMBER, STRING, rectangular
+from batch2online.tables.strings import MISSING
 
 _MAX_ERROR_LENGTH = 1_000
 """Characters of an error: a value or a name that it shows may be huge."""
@@ -58,18 +58,28 @@ def _is_open(estimator: Any) -> bool:
     )
 
 
+def takes(estimator: Any, X: Any) -> bool:
+    """Return whether an estimator can be fitted to a table as it is."""
+    points, schema, _ = read(X)
+    try:
+        check_columns(estimator, points, schema)
+    except ValueError:
+        return False
+    return True
+
+
 def check_columns(estimator: Any, points: FloatArray, schema: FrameSchema) -> None:
     """Raise ValueError for columns that the estimator cannot be fitted to; the message says what to do."""
     name = type(estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator).__name__
     takes_categories = hasattr(estimator, "categorical_features")
 
-    def is_taken(column: Column) -> bool:
-        is_numeric = column.kind in (ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.ALL_MISSING)
+    def is_taken(column: Form) -> bool:
+        is_numeric = column.kind in (NUMBER, EMPTY)
         return is_numeric or (takes_categories and column.form in CATEGORICAL)
 
     other = next((column for column in schema.columns if not is_taken(column)), None)
     if other is not None and not accepts_strings(estimator):
-        is_string = takes_categories and other.kind == ColumnType.STRING
+        is_string = takes_categories and other.kind == STRING
         way = "make it a category" if is_string else "put an encoder before it"
         example = f"make_pipeline(make_column_transformer((OneHotEncoder(), [{other.name!r}])), {name}())"
         raise ValueError(
@@ -95,9 +105,9 @@ def check_coreset(sketch: Sketch, schema: FrameSchema, points: FloatArray | None
 
 
 def _check_none_missing(points: FloatArray, schema: FrameSchema, problem: str) -> None:
-    missing = first_missing(points)
-    if missing is not None:
-        row, column = missing
+    missing = points == MISSING
+    if missing.any():
+        row, column = divmod(int(missing.argmax()), points.shape[1])
         raise ValueError(f"Input X contains NaN at row {row}, column {schema.columns[column].name!r}, {problem}")
 
 

@@ -16,7 +16,6 @@ from sklearn.dummy import DummyClassifier
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.estimator import Trusted
-from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
 from batch2online.methods.any_estimator.model_checks import UnusableError
@@ -38,6 +37,7 @@ from batch2online.rows import Rows, all_ones
 from batch2online.schema import shape, storable
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.storage.tree import CheckpointError
+from batch2online.tables.back import Encoding
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
 _ROWS_PER_SLOPE, _ROWS_PER_VALUE = 50, 10

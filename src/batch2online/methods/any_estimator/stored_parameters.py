@@ -30,6 +30,7 @@ from batch2online.methods.any_estimator.object_table import (
 from batch2online.refresh import Policy
 from batch2online.schema import classes
 from batch2online.storage.tree import CheckpointError, encoded
+from batch2online.tables.codec import Columns
 
 _KINDS = {*SEQUENCES, "mapping", "named", "slice", "unfitted", "value"}
 """Entries of parameters."""
@@ -46,7 +47,7 @@ def stored_parameter(value: Any) -> Any:
             return value
     if isinstance(value, type) and issubclass(value, CoresetBuilder) and classes.get(value.__name__) is value:
         return {"coreset": value.__name__}
-    if value is None or isinstance(value, bool | int | float | str | Policy):
+    if value is None or isinstance(value, bool | int | float | str | Policy | Columns):
         return value
     writer = _ParameterWriter()
     try:
@@ -71,7 +72,7 @@ def is_missing(stored: object) -> bool:
 def parameter_of(stored: Any, name: str) -> Any:
     """Return the parameter of this name from what a file holds of it."""
     match stored:
-        case None | bool() | int() | float() | str() | Policy() | CoresetBuilder():
+        case None | bool() | int() | float() | str() | Policy() | CoresetBuilder() | Columns():
             return stored
         case {"coreset": str() as kind}:
             import_all()

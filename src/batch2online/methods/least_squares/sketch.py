@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from batch2online._types import FloatArray
 from batch2online.engine.builder import CoresetBuilder
-from batch2online.frames.columns import MISSING
 from batch2online.methods.least_squares.few_rows import FewRows
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.rows import Rows
@@ -15,6 +14,7 @@ from batch2online.schema import storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import SketchSettings
 from batch2online.sketches.summed import Summed
+from batch2online.tables.strings import MISSING
 from batch2online.theory.bounds import leverage_sensitivity, running_minimum_sensitivity
 
 

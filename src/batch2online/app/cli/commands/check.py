@@ -9,13 +9,14 @@ import numpy as np
 
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
+from batch2online.app.cli.run.source import encoded as encoded_rows
 from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.drift.order_monitor import FREEZES, OrderMonitor, OrderVerdict
-from batch2online.frames.columns import ColumnType
 from batch2online.labels import encoded
 from batch2online.rows import Rows, ones
+from batch2online.tables.columns import ColumnType
 
 
 class _AnyTarget(Task):
@@ -50,7 +51,7 @@ def verdict_of(path: str, settings: Settings) -> OrderVerdict:
     task = Task(settings) if settings.target is None else _AnyTarget(settings)
     stream = open_input([path], None, task)
     monitor: OrderMonitor | None = None
-    for points, targets in stream.chunks():
+    for points, targets in encoded_rows(stream, task.column_options(), task.has_intercept):
         values = np.empty((len(points), 0))
         if targets is not None:  # labels have the codes that classifiers give them
             values = (targets if targets.dtype.kind == "f" else encoded(targets, {})[0])[:, None]

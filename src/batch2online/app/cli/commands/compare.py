@@ -16,7 +16,7 @@ import numpy as np
 from batch2online import evaluate
 from batch2online._types import FloatArray
 from batch2online.app.cli import terminal
-from batch2online.app.cli.run.source import open_input
+from batch2online.app.cli.run.source import ALL_ROWS, encoded, open_input
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError
@@ -87,9 +87,11 @@ def compare(
     """Stream the same rows through our learner and others, and print the loss of each."""
     task = Task.of(Settings.written(given), dataset)
     settings = task.settings
-    stream = open_input(files, dataset, _for_reading(task))
-    name = stream.name
-    parts = list(stream.chunks())
+    reading = _for_reading(task)
+    stream = open_input(files, dataset, reading)
+    name, parts = stream.name, list(encoded(stream, reading.column_options(), reading.has_intercept))
+    if not parts:
+        raise stream.no_rows_error()
     targets = None if parts[0][1] is None else np.concatenate([part[1] for part in parts])
     X, y = comparable(task, np.concatenate([part[0] for part in parts]), targets)
     chunk = chunk or max(1, min(1000, len(X) // 10))
@@ -119,7 +121,7 @@ def compare(
 def _for_reading(task: Task) -> Task:
     """Return the task with settings to read all rows in order; features are standardized for gradient methods."""
     standardize = task.settings.standardize or task.has_targets
-    settings = replace(task.settings, standardize=standardize, lookahead=sys.maxsize, order="given")
+    settings = replace(task.settings, standardize=standardize, lookahead=ALL_ROWS, order="given")
     return replace(task, settings=settings)
 
 

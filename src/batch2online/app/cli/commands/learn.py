@@ -16,14 +16,14 @@ from batch2online.answers import losses_of_answers
 from batch2online.app.cli.alarms import KINDS, alarms_of, check_webhook, send
 from batch2online.app.cli.files import json_text, valid
 from batch2online.app.cli.run.result import change_record
-from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
-from batch2online.app.cli.run.state import APPENDED, INPUT, content_key
+from batch2online.app.cli.run.source import Chunk, TableStream, in_options, noting, open_input, placed
+from batch2online.app.cli.run.state import APPENDED, INPUT, content_key, facts_in
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.cli.terminal import console, pairs, print_paragraphs, printable, progress_line, unbroken
+from batch2online.app.features import Features
 from batch2online.app.inputs import DataError
 from batch2online.app.inputs.formats import name_of
-from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.inputs.source import paths_of
 from batch2online.app.report.context import shared_scale
 from batch2online.durable import Durable
@@ -31,6 +31,7 @@ from batch2online.headline import count_of, format_measure
 from batch2online.record import Averages, Record, Spread
 from batch2online.rows import Rows
 from batch2online.storage.model_file import sources_in
+from batch2online.tables.columns import ColumnError
 
 ALARM = 3
 """Exit code of a night that was learned with an alarm."""
@@ -58,12 +59,13 @@ def learn(
     file = model / "model.b2o" if model.is_dir() else model
     names = [name_of(each) for each in paths]
     with progress_line(names[0], quiet or as_json) as line, _opened(file) as durable:
-        task, preparation = _task_of(durable, query)
+        task = _task_of(durable, query)
         keys = _new_keys(durable, paths, query, again)
-        stream = open_input(paths, None, task, known=preparation)
+        stream = open_input(paths, None, task, model=durable.model)
         stream.on_note = line.note
         night = Night(durable.model)
-        durable.batch(lambda: _learn_night(durable, stream, night, keys, line))
+        with noting(stream.note):
+            durable.batch(lambda: _learn_night(durable, stream, night, keys, line))
         line.end()
         result = _result(durable, stream, night, task) | {"files": names}
         found = alarms_of(kinds, durable.order_, night.first, night.events(), alarm_excess)
@@ -98,10 +100,10 @@ def _settings_of(file: Path, position: Any) -> Settings:
         raise DataError(f"{file} has settings of a run that this version does not know.") from error
 
 
-def _task_of(durable: Durable, query: str | None) -> tuple[Task, Preparation]:
-    """Return the task of a model and how its columns are prepared."""
+def _task_of(durable: Durable, query: str | None) -> Task:
+    """Return the task of a model."""
     position = durable.positions.get(INPUT)
-    if not isinstance(position, dict) or position.get("preparation") is None:
+    if not isinstance(position, dict) or position.get("facts") is None:
         raise DataError(f"{durable.path} was not written by a run: batch2online run FILE --state creates such a model.")
     settings = _settings_of(durable.path, position)
     if not position.get("finished", True):
@@ -110,7 +112,7 @@ def _task_of(durable: Durable, query: str | None) -> tuple[Task, Preparation]:
             "command as before."
         )
     settings = settings if query is None else replace(settings, query=query)
-    return Task(settings), Preparation.from_dict(position["preparation"])
+    return Task(settings)
 
 
 def _new_keys(durable: Durable, paths: Sequence[str], query: str | None, again: bool) -> list[str]:
@@ -147,6 +149,7 @@ class Night:
         stream = self.model.stream
         self.first, self.n_changes = int(stream.n_seen), int(self.model.n_changes_)
         self._answerer = stream.answerer if stream.has_model else None
+        self._codec = stream.columns.settled()
         self._record = _record_of(self.model)
         self.usual = self.model.metrics_
 
@@ -158,7 +161,8 @@ class Night:
             return
         prepared = self.model._prepare(rows, targets, None)
         problem = prepared.problem or self.model.stream.problem
-        for points, y, weights in prepared.batches:
+        for _, y, weights in prepared.batches:
+            points = self._codec.encode(self._codec.checked(rows))
             losses, secondary = losses_of_answers(problem, self._answerer, points, y)
             self.loss, self.secondary = self.loss + float(losses.sum()), self.secondary + float(secondary.sum())
             values = problem.spread_of(Rows(points, y, weights, np.arange(len(points))))
@@ -175,7 +179,8 @@ class Night:
     def quality_learning(self) -> dict[str, float]:
         """Return measures of the night in which each row was predicted just before it was learned."""
         now, before = _record_of(self.model), self._record
-        if now is None or before is None or not now.weight > before.weight:
+        codec = self.model.stream.columns
+        if now is None or before is None or not now.weight > before.weight or not codec.continues(self._codec):
             return {}
         sums = now.loss - before.loss, now.secondary_loss - before.secondary_loss
         found = Averages(now.rows - before.rows, now.weight - before.weight, *sums, self._total())
@@ -198,17 +203,17 @@ def _record_of(model: Any) -> Record | None:
     return record
 
 
-def _learn_night(durable: Durable, stream: PreparedStream, night: Night, keys: Sequence[str], line: Any) -> None:
+def _learn_night(durable: Durable, stream: TableStream, night: Night, keys: Sequence[str], line: Any) -> None:
     """Score and learn all rows of an input, and store what was learned; called inside a transaction."""
     for rows, targets in stream.chunks():
         try:
             night.add((rows, targets))
             durable.partial_fit(rows, targets)
+        except ColumnError as error:
+            raise placed(error, stream.place) from error
         except ValueError as error:
-            raise DataError(str(error)) from error
+            raise DataError(in_options(str(error))) from error
         line(night.rows, stream.progress(night.rows))
-    if not night.rows:
-        raise stream.no_rows_error()
     stream.close()
     for key in keys:
         durable.note(key=key)
@@ -217,10 +222,12 @@ def _learn_night(durable: Durable, stream: PreparedStream, night: Night, keys: S
     durable.note(source=(APPENDED, position))
 
 
-def _result(durable: Durable, stream: PreparedStream, night: Night, task: Task) -> dict[str, Any]:
+def _result(durable: Durable, stream: TableStream, night: Night, task: Task) -> dict[str, Any]:
     """Return what the night has brought."""
     order, events = durable.order_, night.events()
-    headline = durable.headline(task.settings.target, **shared_scale(asdict(stream.preparation)))
+    features = Features.of(durable.model, facts_in(durable.positions[INPUT]))
+    prepared = asdict(features) | {"standardised": features.is_standardised}
+    headline = durable.headline(task.settings.target, **shared_scale(prepared))
     return {
         "model": str(durable.path),
         "night": durable.positions[APPENDED]["nights"],

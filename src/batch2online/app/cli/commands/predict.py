@@ -18,10 +18,12 @@ import pyarrow.parquet as parquet
 
 from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
-from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, predictions, preparation_for
+from batch2online.app.cli.models import StoredModel, answers, inputs_of, load_model
+from batch2online.app.cli.run.source import in_options, known_kinds, noting, placed, scaled, table_of
 from batch2online.app.cli.settings import format_of
 from batch2online.app.inputs import DataError, Layout, Source, open_sources, paths_of
 from batch2online.app.report.formatting import visible
+from batch2online.tables.columns import ColumnError
 
 Write = Callable[[Any], None]
 
@@ -60,28 +62,31 @@ def predict(
     """Write a line for each row of the input; the prediction of a row with a missing value is empty."""
     options = OutputOptions(**{each.name: given.pop(each.name) for each in fields(OutputOptions)})
     stored = load_model(model, estimator, sets, trust)
-    with closing(open_sources(paths_of([file]), Layout(kinds=needed_kinds(stored), **format_of(given)))) as source:
+    layout = Layout(kinds=known_kinds(stored.model, None), **format_of(given))
+    said: set[str] = set()
+
+    def note_once(note: str) -> None:
+        if note not in said:
+            said.add(note)
+            click.echo(visible(f"Note: {in_options(note)}."), err=True)
+
+    with closing(open_sources(paths_of([file]), layout)) as source, noting(note_once):
         _predict(stored, source, out, options)
 
 
 def _predict(stored: StoredModel, source: Source, out: Path | None, options: OutputOptions) -> None:
-    preparation = preparation_for(stored, source)
-    kept = options.columns(source)
-    inputs = set(preparation.columns)
-    rows_of = source.batches(preparation.columns, [column for column in kept if column not in inputs])
-    noted: set[str] = set()
-
-    def note_once(column: str, note: str) -> None:
-        if column not in noted:
-            noted.add(column)
-            click.echo(visible(f"Note: {note}."), err=True)
-
+    model = stored.model
+    inputs, kept = inputs_of(model, source), options.columns(source)
+    rows_of = source.batches(inputs, [column for column in kept if column not in set(inputs)])
     with _output(out, options.keep_formulas) as write:
         for batch in rows_of:
-            rows, _, complete = preparation.apply(batch, note_once)
-            some = rows if len(rows) else np.zeros((1, rows.shape[1]))  # so that there are columns
-            found = _aligned(predictions(stored.model, some, options.probabilities), complete)
-            named = {f"{name} (predicted)" if name in kept else name: values for name, values in found.items()}
+            rows = scaled(table_of(batch, inputs, drops=True), stored.facts)
+            try:
+                found, complete = answers(model, rows, options.probabilities)
+            except ColumnError as error:
+                raise placed(error, batch.place) from error
+            columns = _aligned(found, complete)
+            named = {f"{name} (predicted)" if name in kept else name: values for name, values in columns.items()}
             write(pa.table({**{column: batch.table.column(column) for column in kept}, **named}))
 
 

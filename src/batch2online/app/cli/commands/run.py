@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.run.cluster import cluster, learn_files
 from batch2online.app.cli.run.loop import Emitter, LearningLoop, interruptible
 from batch2online.app.cli.run.result import result_of
-from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
+from batch2online.app.cli.run.source import Chunk, TableStream, noting, open_input
 from batch2online.app.cli.run.state import FileModel, MemoryModel
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
@@ -66,25 +65,27 @@ def learn_input(paths: Sequence[str], dataset: str | None, task: Task, options: 
         stop = stack.enter_context(interruptible(options.follow))
         store, stream = _opened(stack, paths, dataset, task, options, stop)
         stream.on_note = line.note
-        loop = LearningLoop(store, stream.preparation, Emitter(options.emit))
+        loop = LearningLoop(store, stream, Emitter(options.emit))
         if options.is_on_cluster:
             with cluster(options.workers, options.scheduler):
                 model, rows, checksum = learn_files(paths, task, stream, line)
         else:
             chunks = rechunked(stream.chunks(), options.chunk)
-            loop.learn(chunks, lambda: line(loop.rows, stream.progress(loop.rows), *loop.progress()))
+            with noting(stream.note):
+                loop.learn(chunks, lambda: line(loop.rows, stream.progress(loop.rows), *loop.progress()))
             model, rows, checksum = loop.model, loop.rows, loop.checksum
         rate = line.rate(rows)
         if not rows:
             raise stream.no_rows_error()
         stream.close()
+        for note in model.stream.columns.notes:
+            stream.note(note)
         if isinstance(store, FileModel):
             store.finish(paths_of(paths))
         line.end()
         curve = [] if options.is_on_cluster else loop.recorder.closed(model)
         result = result_of(model, checksum, curve, stream, task, task.settings.command(paths, dataset))
-        names = np.asarray(stream.preparation.names, dtype=object)
-        report_path = _write(options, _named(model, names), result, rows / rate)
+        report_path = _write(options, model, result, rows / rate)
     if options.as_json:
         click.echo(json_text(result))
     else:
@@ -99,8 +100,8 @@ def _opened(
     task: Task,
     options: RunOptions,
     stop: Callable[[], bool],
-) -> tuple[MemoryModel | FileModel, PreparedStream]:
-    """Return the model and the input; an existing state determines how the input is prepared."""
+) -> tuple[MemoryModel | FileModel, TableStream]:
+    """Return the model and the input; the model of an existing state determines the columns."""
     settings = {"source": name_of(paths[0]) if paths else dataset or "the query", **task.settings.as_dict()}
     live = {"follow": options.follow, "seconds": options.flush, "stopped": stop}
     if options.state is None:
@@ -108,14 +109,7 @@ def _opened(
     stored = options.state / "model.b2o" if options.state.is_dir() else options.state
     stream = None if stored.exists() else open_input(paths, dataset, task, live)
     store = stack.enter_context(FileModel(options.state, task.estimator(), settings, options.state_every))
-    return store, stream or open_input(paths, dataset, task, live, store.start.preparation)
-
-
-def _named(model: Any, names: Any) -> Any:
-    """Return a read-only copy of the model with feature names; the model of a state learns rows without names."""
-    named = object.__new__(type(model))
-    vars(named).update(vars(model), feature_names_in_=names, _owner=None)
-    return named
+    return store, stream or open_input(paths, dataset, task, live, store.model)
 
 
 def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:

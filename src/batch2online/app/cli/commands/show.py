@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.models import load_model
-from batch2online.app.cli.run.result import change_record, facts_of, last_model, names_of, parameters_of
-from batch2online.app.inputs.preparation import Preparation
+from batch2online.app.cli.run.result import change_record, facts_of, last_model, parameters_of
+from batch2online.app.features import ColumnFacts, Features
 from batch2online.app.report.formatting import reason, visible
 from batch2online.headline import count_of, number
 
@@ -23,7 +23,7 @@ def show(model: Path, as_json: bool, changes: int, trust: bool, estimator: str |
     """Print parameters, loss and changes of a model."""
     stored = load_model(model, estimator, sets, trust)
     found = stored.model
-    facts = _facts(found, stored.preparation)
+    facts = _facts(found, stored.facts)
     if as_json:
         click.echo(json_text({**facts, "changes": [change_record(event, found) for event in found.changes_]}))
         return
@@ -39,18 +39,18 @@ def show(model: Path, as_json: bool, changes: int, trust: bool, estimator: str |
     terminal.print_apart(*tables)
 
 
-def _facts(model: Any, preparation: Preparation | None) -> dict[str, Any]:
+def _facts(model: Any, known: ColumnFacts) -> dict[str, Any]:
     """Return settings, metrics, loss and parameters of a model."""
     settings = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
-    names = getattr(model, "feature_names_in_", names_of(model, preparation))
+    features = Features.of(model, known)
     return {
         "model": type(model).__name__,
         "settings": {
             name: value if isinstance(value, int | float | str) else repr(value) for name, value in settings.items()
         },
-        "inputs": [str(name) for name in names],
+        "inputs": model._feature_names() or features.names,
         "last_model_ratio": last_model(model)["ratio"],
-        **facts_of(model, preparation, model.headline()),
+        **facts_of(model, features, model.headline()),
         **parameters_of(model),
     }
 

@@ -14,10 +14,10 @@ import orjson
 
 from batch2online.app.cli.models import predictions
 from batch2online.app.cli.run.result import Recorder, change_record
-from batch2online.app.cli.run.source import Chunk
-from batch2online.app.cli.run.state import FileModel, MemoryModel, Position, checksum
+from batch2online.app.cli.run.source import Chunk, TableStream, checksum, in_options, placed
+from batch2online.app.cli.run.state import FileModel, MemoryModel, Position
 from batch2online.app.inputs import DataError
-from batch2online.app.inputs.preparation import Preparation
+from batch2online.tables.columns import ColumnError
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
@@ -108,16 +108,14 @@ class LearningLoop:
     ----------
     store : MemoryModel or FileModel
         The model, and the position of an earlier run.
-    preparation : Preparation, optional
-        How the rows were prepared, stored with the model.
+    stream : TableStream
+        The input, whose units are stored with the model.
     emitter : Emitter, optional
         Writer of predictions and changes.
     """
 
-    def __init__(
-        self, store: MemoryModel | FileModel, preparation: Preparation | None = None, emitter: Emitter | None = None
-    ) -> None:
-        self._store, self._start, self._preparation = store, store.start, preparation
+    def __init__(self, store: MemoryModel | FileModel, stream: TableStream, emitter: Emitter | None = None) -> None:
+        self._store, self._start, self._stream = store, store.start, stream
         self._emitter = emitter or Emitter(None)
         self.recorder = Recorder(list(self._start.curve))
         if self._start.rows:
@@ -142,28 +140,33 @@ class LearningLoop:
     def learn(self, chunks: Iterator[Chunk], progress: Callable[[], None]) -> None:
         """Learn all chunks; those of an earlier run are only compared with it."""
         for rows, targets in chunks:
+            first = self.rows
             known = min(len(rows), max(0, self.resumed_at - self.rows))
             if known:
                 self._count((rows[:known], None if targets is None else targets[:known]))
                 if self.rows == self.resumed_at and self.checksum != self._start.checksum:
                     raise DataError(f"The first {self.rows:,} rows differ from those that --state has learned.")
             if known < len(rows):
-                self._learn((rows[known:], None if targets is None else targets[known:]))
+                self._learn((rows[known:], None if targets is None else targets[known:]), first)
             self._emitter.flush()
             progress()
         if self.rows < self.resumed_at:
             raise DataError(f"The input has {self.rows:,} rows, but --state has already learned {self.resumed_at:,}.")
 
-    def _learn(self, chunk: Chunk) -> None:
+    def _learn(self, chunk: Chunk, first: int) -> None:
+        """Learn a chunk, whose place is known from row ``first`` on."""
         for part in self.recorder.pieces(chunk, self.rows):
             for piece in self._emitter.pieces(self.model, part):
                 self._emitter.before(self.model, piece, self.rows)
                 self._count(piece)
-                position = Position(self.rows, self.checksum, tuple(self.recorder.points), self._preparation)
+                position = Position(self.rows, self.checksum, tuple(self.recorder.points), self._stream.facts)
                 try:
                     self._store.learn(piece, position)
+                except ColumnError as error:
+                    before = self.rows - len(piece[0]) - first
+                    raise placed(error, lambda row: self._stream.place(before + row)) from error  # noqa: B023
                 except ValueError as error:
-                    raise DataError(str(error)) from error
+                    raise DataError(in_options(str(error))) from error
                 self._emitter.after(self.model)
             self.recorder.record(self.model)
 

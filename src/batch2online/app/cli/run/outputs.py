@@ -82,7 +82,7 @@ def write_outputs(
 
 
 def _write_all(folder: Path, model: Any, result: dict[str, Any], run_time: RunTime | None, keep_formulas: bool) -> None:
-    sources = {INPUT: {"preparation": result["preparation"], "source": result["source"]}}
+    sources = {INPUT: {"facts": result["facts"], "source": result["source"]}}
     model_file.save(folder / "model.b2o", model._state(), sources)
     coreset = coreset_table(model.coreset_, result, getattr(model, "_labels", None))
     parquet.write_table(coreset, folder / "coreset.parquet")

@@ -17,14 +17,14 @@ import numpy as np
 import batch2online
 from batch2online._types import FloatArray
 from batch2online.app.cli.run.source import Chunk
-from batch2online.app.inputs.preparation import Preparation
+from batch2online.app.features import Features
 from batch2online.app.report.context import shared_scale
 from batch2online.headline import of_rows
 from batch2online.quality import ClassBaseline
 from batch2online.reasons import explained
 
 if TYPE_CHECKING:
-    from batch2online.app.cli.run.source import PreparedStream
+    from batch2online.app.cli.run.source import TableStream
     from batch2online.app.cli.tasks import Task
 
 
@@ -97,22 +97,23 @@ def point(model: Any) -> dict[str, Any]:
 
 
 def result_of(
-    model: Any, checksum: int, curve: list[dict[str, Any]], stream: PreparedStream, task: Task, command: str
+    model: Any, checksum: int, curve: list[dict[str, Any]], stream: TableStream, task: Task, command: str
 ) -> dict[str, Any]:
     """Return the content of ``result.json``."""
     regret = model.regret_
-    prepared = asdict(stream.preparation)
+    features = Features.of(model, stream.facts)
+    prepared = asdict(features) | {"standardised": features.is_standardised, "missing": task.settings.missing}
     headline = model.headline(task.settings.target, **shared_scale(prepared))
     return {
-        "title": task.title(len(stream.preparation.names)),
+        "title": task.title(len(features.names)),
         "source": stream.name,
         "command": command,
         "task": task.settings.task,
         "rows_dropped": stream.dropped,
         "notes": list(stream.notes),
         "rows_checksum": f"{checksum:016x}",
-        "inputs": stream.preparation.names,
-        **facts_of(model, stream.preparation, headline),
+        "inputs": model._feature_names() or features.names,
+        **facts_of(model, features, headline),
         "optimum_error": regret.error,
         "optimum_interval": [end if math.isfinite(end) else None for end in regret.optimum_interval],
         "secondary_loss": regret.secondary_loss,
@@ -126,11 +127,12 @@ def result_of(
         "curve": [] if regret.reason else curve,
         "settings": task.settings.as_dict(),
         "preparation": prepared,
+        "facts": asdict(stream.facts),
         "versions": versions(),
     }
 
 
-def facts_of(model: Any, preparation: Preparation | None, headline: Any) -> dict[str, Any]:
+def facts_of(model: Any, features: Features, headline: Any) -> dict[str, Any]:
     """Return what a run and ``show`` say of a model: loss, metrics, headline, parameters in units of the columns.
 
     Metrics are over all rows, over windows and over the last ones. ``regret_of`` names the rows that ``loss``,
@@ -149,7 +151,7 @@ def facts_of(model: Any, preparation: Preparation | None, headline: Any) -> dict
         "headline": str(headline),
         "verdict": headline.verdict,
         "summary": headline.parts,
-        "in_units": in_units(model, preparation),
+        "in_units": in_units(model, features),
         "coreset_size": len(model.coreset_),
         "metrics": model.metrics_,
         "baseline_metrics": model.baseline_metrics_,
@@ -187,7 +189,7 @@ def change_record(event: Any, model: Any = None) -> dict[str, Any]:
     found = {**known, "excess": event.excess, "reason": event.reason}
     if model is None:
         return found
-    names, labels = getattr(model, "feature_names_in_", None), getattr(model.stream.view().problem, "labels", {})
+    names, labels = model._feature_names(), getattr(model.stream.view().problem, "labels", {})
     if event.coefficient_classes is not None:
         found["coefficient_classes"] = [labels.get(code, code) for code in event.coefficient_classes]
     return found | {"explanation": explained(event, names=names, labels=labels)}
@@ -200,22 +202,10 @@ def versions() -> dict[str, str]:
     return own | {name: version(name) for name in packages}
 
 
-def names_of(model: Any, preparation: Preparation | None) -> list[str]:
-    """Return the names of the features, without a note that they are scaled."""
-    if preparation is None:
-        return model._feature_names() or [str(place) for place in range(model.n_features_in_)]
-    return [*preparation.numbers, *preparation.names[len(preparation.numbers) :]]
-
-
-def in_units(model: Any, preparation: Preparation | None) -> dict[str, Any]:
+def in_units(model: Any, features: Features) -> dict[str, Any]:
     """Return coefficients, centers or components by feature name, in the units of the unscaled columns."""
-    names = names_of(model, preparation)
-    means, scales = np.zeros(len(names)), np.ones(len(names))
-    if preparation is not None and preparation.standardised:
-        means[: len(preparation.means)] = preparation.means
-        scales[: len(preparation.scales)] = preparation.scales
-    known = {} if preparation is None else preparation.units
-    units = {name: known[name] for name in names if name in known}
+    names, means, scales = features.names, np.array(features.means), np.array(features.scales)
+    units = {name: features.units[name] for name in names if name in features.units}
     if hasattr(model, "cluster_centers_"):
         centers = model.cluster_centers_ * scales + means
         return {"units": units, "centers": [_by_name(names, center) for center in centers]}
@@ -226,7 +216,7 @@ def in_units(model: Any, preparation: Preparation | None) -> dict[str, Any]:
     slopes = np.asarray(model.coef_) / scales
     intercept = np.asarray(model.intercept_) - slopes @ means
     if np.ndim(model.coef_) == 1:
-        target = None if preparation is None else known.get(str(preparation.target))
+        target = features.units.get(str(features.target))
         return {
             "units": {name: unit for name in names if (unit := _per(target, units.get(name)))},
             "intercept": float(intercept),

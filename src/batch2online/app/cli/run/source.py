@@ -1,56 +1,102 @@
-"""The input of a run: prepared rows of files, standard input, a query or a built-in data set."""
+"""The input of a run: rows of files, standard input, a query or a built-in data set, as tables."""
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
+import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
+from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of, source_of
-from batch2online.app.inputs.batch import mismatch
-from batch2online.app.inputs.infer import PreparationOptions, ignored_columns, prepare
-from batch2online.app.inputs.preparation import Preparation
-from batch2online.frames.columns import ColumnType
-from batch2online.frames.preparation import LOOKAHEAD
+from batch2online.app.inputs.batch import DATES, mismatch
+from batch2online.tables.codec import Codec, Columns, ColumnsWarning
+from batch2online.tables.columns import EMPTY, NUMBER, STRING, Column, ColumnError, ColumnType, TypedTable, common, read
+from batch2online.validation import LARGEST
 
-Chunk = tuple[FloatArray, Any]
+Chunk = tuple[TypedTable, Any]
 """Rows, and their targets: numbers, labels or None."""
+
 ROWS = 1 << 16
+_OPTION = re.compile(r"Columns\((\w+)=(['\[]*)([\w.]*)[^)]*\)")
+_MAX_INTEGER = 2**53
+"""Larger integers are not all distinct as float64."""
+
+
+def numbers_of(table: TypedTable, of_words: Callable[[str], float]) -> FloatArray:
+    """Return a table as numbers, given the number of a string; missing values are NaN."""
+    columns = (c.mapped([*map(of_words, c.words)]) if c.kind == STRING else c.values for c in table.columns)
+    numbers = np.column_stack([*columns])
+    numbers[np.isnan(numbers)] = np.nan  # of one kind
+    return numbers
+
+
+def checksum(chunk: Chunk, before: int = 0) -> int:
+    """Return the checksum of all rows up to the end of this chunk; ``before`` is that of the chunks before it.
+
+    The lower 32 bits are the CRC-32 of the rows, the upper 32 bits that of the targets. A CRC can be continued, so the
+    checksum does not depend on how rows are split into chunks.
+    """
+    rows, targets = chunk
+    upper = 0
+    if targets is not None:
+        is_string = targets.dtype.kind == "U"
+        content = "".join(f"{label}\0" for label in targets.tolist()).encode() if is_string else None
+        upper = zlib.crc32(np.ascontiguousarray(targets).data if content is None else content, before >> 32)
+    numbers = numbers_of(rows, lambda word: float(zlib.crc32(word.encode())))
+    return (upper << 32) + zlib.crc32(numbers.data, before & 0xFFFFFFFF)
 
 
 def shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
-    """Yield the same rows in random order, by way of a temporary file: memory stays bounded."""
-    codes: dict[Any, int] = {}  # of labels, which the file holds as numbers
+    """Yield the same rows in random order, by way of a temporary file: memory holds the different strings alone."""
+    codes: dict[Any, float] = {}  # of strings and labels, which the file holds as numbers
+    names: tuple[str, ...] = ()
+    kinds: list[str] = []
+    has_targets = has_labels = False
     with tempfile.TemporaryFile() as file:
-        width, has_targets = 0, False
         for rows, targets in chunks:
-            width, has_targets, values = rows.shape[1], targets is not None, targets
-            if has_targets and targets.dtype.kind != "f":
-                labels, inverse = np.unique(targets, return_inverse=True)
-                known = [codes.setdefault(label, len(codes)) for label in labels.tolist()]
-                values = np.array(known, dtype=np.float64)[inverse]
-            file.write((np.column_stack([rows, values]) if has_targets else rows).tobytes())
+            values = numbers_of(rows, lambda word: codes.setdefault(word, float(len(codes))))
+            if targets is not None:
+                has_targets, has_labels = True, targets.dtype.kind != "f"
+                if has_labels:
+                    targets = [codes.setdefault(label, float(len(codes))) for label in targets.tolist()]
+                values = np.column_stack([values, targets])
+            own = [column.kind for column in rows.columns]
+            pairs = zip(rows.names, kinds or own, own, strict=True)
+            names, kinds = rows.names, [common(name, pair) for name, *pair in pairs]
+            file.write(values.tobytes())
         file.flush()
-        if not width:
+        if not names:
             return
-        table = np.memmap(file, dtype=np.float64, mode="r").reshape(-1, width + has_targets)
+        words, labels = tuple(map(str, codes)), list(codes)
+        table = np.memmap(file, dtype=np.float64, mode="r").reshape(-1, len(names) + has_targets)
         order = np.random.default_rng(seed).permutation(len(table))
         for start in range(0, len(table), ROWS):
             piece = np.asarray(table[order[start : start + ROWS]])
-            targets = piece[:, width].copy() if has_targets else None
-            if codes:
-                targets = np.array(list(codes))[piece[:, width].astype(np.int64)]
-            yield np.ascontiguousarray(piece[:, :width]), targets
+            columns = [_column(kind, values, words) for kind, values in zip(kinds, piece.T, strict=False)]
+            targets = piece[:, -1].copy() if has_targets else None
+            if has_labels:
+                targets = np.array([labels[int(code)] for code in piece[:, -1].tolist()])
+            yield TypedTable(names, tuple(columns), len(piece)), targets
+
+
+def _column(kind: str, values: FloatArray, words: tuple[str, ...]) -> Column:
+    if kind != STRING:
+        return Column(EMPTY if kind == NUMBER and np.isnan(values).all() else kind, np.ascontiguousarray(values))
+    return Column(STRING, values, words).some(slice(None))
 
 
 def selected_columns(names: Sequence[str], name: str, settings: Settings) -> list[str]:
@@ -70,214 +116,269 @@ def selected_columns(names: Sequence[str], name: str, settings: Settings) -> lis
     return [column for column in selected if column not in settings.exclude]
 
 
-def unused_columns(
-    first: Sequence[Batch], inputs: Sequence[str], kinds: dict[str, ColumnType], settings: Settings
-) -> dict[str, str]:
-    """Return the columns that ``--columns`` does not name and no model can use, each with a note."""
-    free = [column for column in inputs if column not in set(settings.columns)]
-    encodes = settings.unknown != "refuse" and settings.categories == "encode"
-    found = ignored_columns(first, free, kinds, settings.max_levels if encodes else sys.maxsize)
-    return {column: f"column {column!r} is ignored: {why}" for column, why in found.items()}
+def known_kinds(model: Any, target: str | None) -> dict[str, ColumnType]:
+    """Return the types of the columns of a model, and of its target, as far as they are known."""
+    codec: Codec | None = model.stream.columns if model.__sklearn_is_fitted__() else None
+    if codec is None:
+        return {}
+    found = dict(zip(codec.table_names, codec.kinds, strict=True))
+    kinds = {name: ColumnType(kind) for name, kind in found.items() if kind != EMPTY}
+    labels = getattr(model.stream.problem, "labels", {})
+    if target is not None:
+        is_string = any(isinstance(label, str) for label in labels.values())
+        kinds[target] = ColumnType.STRING if is_string else ColumnType.NUMBER
+    return kinds
 
 
-def check_columns(names: Sequence[str], kinds: dict[str, ColumnType], name: str, known: Preparation) -> None:
-    """Raise an error if an input lacks a column, or if a column has another type than in the preparation."""
-    for column, kind in known.column_kinds.items():
-        if column not in kinds:
-            raise DataError(f"{name} has no column {column!r}, which the model needs.")
-        if kinds[column] is not kind:
-            raise DataError(f"{name}: {mismatch(column, kind, kinds[column])}")
+def check_columns(source: Source, needed: Sequence[str], kinds: Mapping[str, ColumnType]) -> None:
+    """Raise an error if an input lacks a column, or if a column has another type than in the rows before."""
+    for column in needed:
+        if column not in source.kinds:
+            raise DataError(f"{source.name} has no column {column!r}, which the model needs.")
+        if column in kinds and source.kinds[column] is not kinds[column]:
+            raise DataError(f"{source.name}: {mismatch(column, kinds[column], source.kinds[column])}")
+
+
+def table_of(batch: Batch, columns: Sequence[str], drops: bool = False) -> TypedTable:
+    """Return columns of a batch as a table; errors name the line. With ``drops`` infinity is a missing value."""
+    try:
+        return read(pa.table({name: _finite(batch.table.column(name), drops) for name in columns}))
+    except ColumnError as error:
+        raise placed(error, batch.place) from error
+
+
+def _finite(column: Any, drops: bool) -> Any:
+    if not drops or not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.less_equal(pc.abs(column), LARGEST), column, pa.scalar(None, column.type))
+
+
+def scaled(table: TypedTable, facts: ColumnFacts) -> TypedTable:
+    """Return a table with the scales of a built-in data set."""
+    if not facts.moments:
+        return table
+    columns = []
+    for name, column in table.by_name.items():
+        mean, scale = facts.moments.get(name, (0.0, 1.0))
+        columns.append(Column(column.kind, (column.values - mean) / scale, column.words))
+    return replace(table, columns=tuple(columns))
+
+
+@contextmanager
+def noting(note: Callable[[str], None]) -> Iterator[None]:
+    """Hand what an estimator says of columns to a function."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ColumnsWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, ColumnsWarning):
+                note(str(message).removesuffix("."))
+            else:
+                others(message, category, *rest)
+
+        warnings.showwarning = show  # type: ignore[assignment]  # called by position
+        yield
+
+
+def placed(error: ColumnError, place: Callable[[int], str]) -> DataError:
+    """Return the error of a cell with its place in the file."""
+    remedies = (Remedy.DROP_ROWS, Remedy.IMPUTE) if "infinity" in error.why else (Remedy.EXCLUDE,)
+    message = in_options(f"{place(error.row)}, column {error.name!r}, {error.why}")
+    return DataError(message, *remedies, about=(str(error.name), ""))
+
+
+def targets_of(batch: Batch, target: str, has_labels: bool) -> tuple[Any, BoolArray]:
+    """Return the targets of a batch, numbers or labels, and a mask of missing ones."""
+    given = batch.table.column(target)
+    if not has_labels:
+        table = table_of(batch, [target], drops=True)
+        values = table.columns[0].values / 86_400e6 if pa.types.is_temporal(given.type) else table.columns[0].values
+        return values, np.isnan(values)
+    values = np.asarray(given.to_numpy())
+    if values.dtype.kind == "O":
+        missing = np.asarray(given.is_null().to_numpy(), dtype=np.bool_)
+        return np.where(missing, "", values).astype(str), missing
+    missing = ~(np.abs(values) <= LARGEST)
+    values = np.where(missing, 0.0, values)
+    wrong = (values % 1 != 0) | (np.abs(values) > _MAX_INTEGER)
+    if wrong.any():
+        row = int(wrong.argmax())
+        place = f"{batch.place(row)}, column {target!r}"
+        message = f"{place}: {values[row]:g} is not a class label: labels are strings or integers."
+        raise DataError(message, Remedy.OTHER_TARGET)
+    return values.astype(np.int64), missing
 
 
 @dataclass
-class PreparedStream:
-    """Prepared rows of an input, in the order of ``--order``.
+class TableStream:
+    """Rows of an input as tables, in the order of ``--order``.
 
     Parameters
     ----------
-    name : str
-        Name of the input in errors.
-    preparation : Preparation
+    source : Source
+    columns : list of str
+        Names of the features.
+    task : Task
+    facts : ColumnFacts
+        Target, units and scales.
+    has_labels : bool
+        Whether the targets are class labels.
     notes : list of str
         Notes on how the input is read.
     on_note : callable
         Called with each note when it arises.
-    invalid_targets : callable, optional
-        Returns a mask of the targets that cannot be learned, and a description of valid ones.
     dropped : int
-        Number of rows dropped so far because of a missing value.
+        Number of rows dropped so far: without a target, or with a missing value.
+    place : callable
+        Returns the place of a row of the current chunk.
     """
 
-    name: str
-    preparation: Preparation
     source: Source
-    batches: Iterator[Batch]
-    shuffle_seed: int | None
+    columns: list[str]
+    task: Task
+    facts: ColumnFacts
+    has_labels: bool = False
     notes: list[str] = field(default_factory=list)
     on_note: Callable[[str], None] = lambda _: None
-    invalid_targets: Callable[[Any], tuple[BoolArray, str]] | None = None
     dropped: int = 0
+    place: Callable[[int], str] = str
     _missing: Counter[str] = field(default_factory=Counter)
-    _noted: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """Name of the input in errors."""
+        return self.source.name
 
     def chunks(self) -> Iterator[Chunk]:
         """Iterate over features and targets, some thousand rows at a time."""
         rows = self._in_order()
-        return rows if self.shuffle_seed is None else shuffled(rows, self.shuffle_seed)
+        if self.task.settings.order != "random":
+            return rows
+        self.place = lambda _row: self.name
+        return shuffled(rows, self.task.settings.seed)
 
     def _in_order(self) -> Iterator[Chunk]:
         pending = list(self.notes)  # printed once the first rows are valid: an error is one sentence
+        target = [] if self.facts.target is None else [self.facts.target]
         try:
-            for batch in self.batches:
-                rows, targets, kept = self.preparation.apply(batch, self._note_once)
-                self._check_targets(batch, targets, kept)
+            for batch in self.source.batches([*self.columns, *target]):
+                table, targets = self._read(batch)
                 for note in pending:
                     self.on_note(note)
                 pending = []
                 self._note_source(lambda note: not note[:1].isdigit())  # counts are known at the end
-                dropped = int(len(kept) - kept.sum())
-                if dropped:
-                    self.dropped += dropped
-                    columns = self.preparation.columns
-                    self._missing.update({name: batch.table.column(name).null_count for name in columns})
-                if len(rows):
-                    yield rows, targets
+                if table.n_rows:
+                    yield table, targets
         finally:
             self.source.close()
 
-    def _check_targets(self, batch: Batch, targets: Any, kept: BoolArray) -> None:
-        bad, valid = (np.zeros(0), "") if self.invalid_targets is None else self.invalid_targets(targets)
-        if bad.any():
+    def _read(self, batch: Batch) -> Chunk:
+        missing = self.task.settings.missing
+        table = table_of(batch, self.columns, drops=missing in ("drop", "mean"))
+        targets, dropped = None, np.zeros(len(batch), dtype=np.bool_)
+        if self.facts.target is not None:
+            targets, dropped = targets_of(batch, self.facts.target, self.has_labels)
+            self._missing[self.facts.target] += int(dropped.sum())
+        for name, column in table.by_name.items():
+            self._missing[name] += int(column.missing.sum())
+            if column.has_gaps and missing == "drop":
+                dropped = dropped | column.missing
+            elif column.has_gaps and missing == "refuse" and (column.missing & ~dropped).any():
+                row = int((column.missing & ~dropped).argmax())
+                message = f"{batch.place(row)}, column {name!r}: the value is missing."
+                raise DataError(message, Remedy.DROP_ROWS, Remedy.IMPUTE, about=(name, ""))
+        kept, self.dropped = ~dropped, self.dropped + int(dropped.sum())
+        if dropped.any():
+            table, targets = table[kept], None if targets is None else targets[kept]
+        rows = np.flatnonzero(kept)
+        self.place = lambda row: batch.place(int(rows[row]))
+        bad, valid = self.task.invalid_targets(targets)
+        if targets is not None and bad.any():
             first = int(bad.argmax())
-            place = f"{batch.place(int(np.flatnonzero(kept)[first]))}, column {self.preparation.target!r}"
+            place = f"{self.place(first)}, column {self.facts.target!r}"
             raise DataError(f"{place}: {targets[first]:g} must be {valid}.", Remedy.OTHER_TARGET)
+        return scaled(table, self.facts), targets
 
-    def _note_once(self, column: str, note: str) -> None:
-        if column not in self._noted:
-            self._noted.add(column)
-            self._note(note)
+    def note(self, note: str) -> None:
+        """Add a note, once; it names options of the command."""
+        note = in_options(note)
+        if note not in self.notes:
+            self.notes.append(note)
+            self.on_note(note)
 
     def _note_source(self, is_due: Callable[[str], bool] = lambda _: True) -> None:
-        for note in self.source.notes:
-            if note not in self.notes and is_due(note):
-                self._note(note)
-
-    def _note(self, note: str) -> None:
-        self.notes.append(note)
-        self.on_note(note)
+        for note in filter(is_due, self.source.notes):
+            self.note(note)
 
     def progress(self, learned: int) -> float | None:
         """Return the fraction of the input that has been learned or dropped; rows are read ahead of that."""
-        read = self.source.progress()
-        return None if read is None else read * min(1.0, (learned + self.dropped) / max(1, self.source.n_read))
+        read_so_far = self.source.progress()
+        if read_so_far is None:
+            return None
+        return read_so_far * min(1.0, (learned + self.dropped) / max(1, self.source.n_read))
 
     def close(self) -> None:
         """Add the notes that are known only at the end."""
         self._note_source()
+        target = self.facts.target
+        if target is not None and self._missing[target]:
+            skipped = f"rows without a value of {target!r} are skipped, {self._missing[target]:,} here"
+            self.note(f"{skipped}; predict answers them")
 
     def no_rows_error(self) -> DataError:
-        """Return the error of an input all of whose rows were dropped."""
+        """Return the error of an input without rows, or all of whose rows were dropped."""
+        if not self.source.n_read:
+            return DataError(f"{self.name} has no rows, only {len(self.source.names)} columns.")
         column, missing = max(self._missing.items(), key=lambda pair: pair[1], default=("", 0))
         if not missing:
             return DataError(f"{self.name} has no complete row.")
         message = f"{self.name} has no complete row: column {column!r} has the most missing values, {missing:,}."
-        fill = [] if self.preparation.missing == "mean" or column == self.preparation.target else [Remedy.IMPUTE]
+        fill = [] if self.task.settings.missing == "mean" or column == self.facts.target else [Remedy.IMPUTE]
         return DataError(message, Remedy.EXCLUDE, *fill, about=(column, ""))
 
 
-@dataclass(frozen=True)
-class DatasetInfo:
-    """Units and scaling of a built-in data set, and whether all its rows are known in advance."""
-
-    units: dict[str, str] = field(default_factory=dict)
-    moments: dict[str, tuple[float, float]] = field(default_factory=dict)
-    is_complete: bool = False
-
-    def scaled(self, preparation: Preparation) -> Preparation:
-        """Return the preparation with the means and scales of the data set."""
-        if not self.moments:
-            return preparation
-        means, scales = zip(*(self.moments[name] for name in preparation.numbers), strict=True)
-        return replace(preparation, means=list(means), scales=list(scales), standardised=True)
-
-
-def open_stream(
-    source: Source,
-    name: str,
-    task: Task,
-    known: Preparation | None = None,
-    info: DatasetInfo | None = None,
-) -> PreparedStream:
-    """Select the columns, and infer from the first rows how they are prepared, unless that is known."""
+def open_stream(source: Source, task: Task, model: Any = None, facts: ColumnFacts | None = None) -> TableStream:
+    """Select the columns of an input; ``model`` is a model of earlier rows, whose columns are needed."""
     settings = task.settings
-    seed = settings.seed if settings.order == "random" else None
-    if known is not None:
-        check_columns(source.names, source.kinds, name, known)
-        notes, batches = list(source.notes), source.batches(known.columns)
-        return PreparedStream(name, known, source, batches, seed, notes, invalid_targets=task.invalid_targets)
-    inputs = selected_columns(source.names, name, settings)
-    batches = source.batches([*inputs, *([] if settings.target is None else [settings.target])])
-    info = info or DatasetInfo()
-    most = sys.maxsize if info.is_complete else settings.lookahead or LOOKAHEAD
-    first = _first_rows(batches, most if info.is_complete or _needs_lookahead(source, inputs, settings) else 1)
-    if not first:
-        raise DataError(f"{name} has no rows, only {len(source.names)} columns.")
-    used, n_left = [], most
-    for batch in first:
-        used.append(batch[: max(0, n_left)])
-        n_left -= len(batch)
-    ignored = unused_columns(used, inputs, source.kinds, settings)
-    inputs = [column for column in inputs if column not in ignored]
-    if all(source.kinds[column] is ColumnType.NUMBER for column in inputs):
-        task.check_width(len(inputs), name)
-    wanted = PreparationOptions(
-        missing=settings.missing,
-        standardise=settings.standardize,
-        encode=settings.categories == "encode",
-        drop_first=task.has_intercept,
-        handle_unknown=settings.unknown,
-        max_categories=settings.max_levels,
-        dates=settings.dates,
-        may_grow=source.is_live or n_left <= 0,
-        units=info.units,
-        labels=task.labels,
-    )
-    preparation = info.scaled(prepare(used, inputs, settings.target, source.kinds, wanted, name))
-    notes = [*source.notes, *ignored.values(), *_notes_on(preparation, source, settings)]
-    rows = chain(first, batches)
-    return PreparedStream(name, preparation, source, rows, seed, notes, invalid_targets=task.invalid_targets)
+    codec: Codec | None = model.stream.columns if model is not None and model.__sklearn_is_fitted__() else None
+    if codec is not None:
+        kinds = known_kinds(model, settings.target)
+        check_columns(source, [*codec.needed(learns=True), *([settings.target] if settings.target else [])], kinds)
+        columns = [name for name in codec.table_names if name in source.kinds]
+    else:
+        columns = selected_columns(source.names, source.name, settings)
+        _check_kinds(source, columns, task)
+    stream = TableStream(source, columns, task, facts or ColumnFacts(settings.target), notes=list(source.notes))
+    if settings.target is not None:
+        stream.has_labels = source.kinds[settings.target] in task.labels
+    if codec is not None:
+        known = {*codec.table_names, *settings.exclude, settings.target}
+        unknown = [name for name in source.names if name not in known] if not settings.columns else []
+        if unknown:
+            stream.notes.append(f"columns {unknown[:5]} are ignored: the first rows did not have them")
+    return stream
 
 
-def _needs_lookahead(source: Source, inputs: list[str], settings: Settings) -> bool:
-    """Whether the preparation depends on the first rows; a live input waits for them only with ``--lookahead``."""
-    if source.is_live:
-        return settings.lookahead is not None
-    columns = (column for column in (*inputs, settings.target) if column is not None)
-    has_strings = any(source.kinds[column] is ColumnType.STRING for column in columns)
-    return has_strings or settings.standardize or settings.missing == "mean"
-
-
-def _notes_on(preparation: Preparation, source: Source, settings: Settings) -> Iterator[str]:
-    """Yield notes on what was inferred from few rows, and on columns with many categories."""
-    rows = preparation.known_rows
-    is_inferred = preparation.categories or preparation.standardised or preparation.missing == "mean"
-    if source.is_live and settings.lookahead is None and is_inferred:
-        yield f"categories, means and scales are those of the first {rows:,} rows; --lookahead N waits for N rows"
-    for column in preparation.truncated:
-        yield (
-            f"column {column!r} has more than {len(preparation.categories[column]):,} distinct values in the first "
-            f"{rows:,} rows: only the most frequent have a one-hot column each; --max-levels N sets how many"
-        )
-
-
-def _first_rows(batches: Iterator[Batch], n: int) -> list[Batch]:
-    first: list[Batch] = []
-    while sum(map(len, first)) < n:
-        batch = next(batches, None)
-        if batch is None:
-            break
-        first.append(batch)
-    return [batch for batch in first if len(batch)]
+def _check_kinds(source: Source, columns: Sequence[str], task: Task) -> None:
+    """Raise an error if a column has a type that the options refuse, or that no model can use."""
+    settings, kinds, name = task.settings, source.kinds, source.name
+    refused = {ColumnType.OTHER: True, ColumnType.STRING: settings.categories == "refuse"}
+    refused |= dict.fromkeys((*DATES, ColumnType.DURATION), settings.dates == "refuse")
+    for column in (column for column in columns if refused.get(kinds[column], False)):
+        kind = kinds[column]
+        also = {ColumnType.STRING: [Remedy.ENCODE_STRINGS], ColumnType.OTHER: []}.get(kind, [Remedy.ENCODE_DATES])
+        raise DataError(f"{name}: column {column!r} contains {kind.plural}.", Remedy.EXCLUDE, *also, about=(column, ""))
+    if all(kinds[column] is ColumnType.NUMBER for column in columns):
+        task.check_width(len(columns), name)
+    if settings.target is None:
+        return
+    numbers = {ColumnType.NUMBER, *DATES, ColumnType.DURATION} if ColumnType.NUMBER not in task.labels else set()
+    if kinds[settings.target] not in task.labels | numbers:
+        what = "numbers" if not task.labels else "strings or numbers"
+        found = kinds[settings.target].plural
+        message = f"{name}: the target {settings.target!r} must contain {what}, it contains {found}."
+        raise DataError(message, Remedy.OTHER_TARGET)
 
 
 def open_input(
@@ -285,25 +386,74 @@ def open_input(
     dataset: str | None,
     task: Task,
     live: Mapping[str, Any] | None = None,
-    known: Preparation | None = None,
-) -> PreparedStream:
-    """Return the prepared rows of files or of a built-in data set.
+    model: Any = None,
+) -> TableStream:
+    """Return the rows of files or of a built-in data set.
 
-    ``live`` are parameters of :class:`Layout` on live inputs; ``known`` is the preparation, else it is inferred.
+    ``live`` are parameters of :class:`Layout` on live inputs; ``model`` is a model of earlier rows.
     """
-    has_query = task.settings.query is not None  # which may read files itself
+    settings = task.settings
+    has_query = settings.query is not None  # which may read files itself
     if (paths and dataset is not None) or not (paths or dataset is not None or has_query):
         raise DataError("Give one input: FILE (- for standard input) or --dataset NAME.")
     if dataset is not None:
         table = task.dataset(dataset)
         columns = table.complete(task.used_columns(table))
-        moments = {} if task.has_targets or table.scale == 1.0 else table.moments(columns)
-        info = DatasetInfo(dict(table.units), moments, is_complete=True)
-        return open_stream(source_of(pa.table(columns), dataset), dataset, task, known, info)
-    layout = task.settings.layout(**(live or {}), kinds={} if known is None else known.column_kinds)
-    opened = open_sources(paths_of(paths), layout)
+        moments = _moments(columns, settings) if settings.standardize else {}
+        if not task.has_targets and table.scale != 1.0:
+            moments = table.moments(columns)
+        facts = ColumnFacts(settings.target, dict(table.units), moments)
+        return open_stream(source_of(pa.table(columns), dataset), task, model, facts)
+    kinds = {} if model is None else known_kinds(model, settings.target)
+    opened = open_sources(paths_of(paths), settings.layout(**(live or {}), kinds=kinds))
     try:
-        return open_stream(opened, opened.name, task, known)
+        return open_stream(opened, task, model)
     except BaseException:
         opened.close()
         raise
+
+
+def _moments(columns: Mapping[str, Any], settings: Settings) -> dict[str, tuple[float, float]]:
+    """Return the mean and the standard deviation of all columns of numbers."""
+    numbers = {name: own for name, own in columns.items() if own.dtype.kind == "f" and name != settings.target}
+    return {name: (float(own.mean()), float(own.std()) or 1.0) for name, own in numbers.items()}
+
+
+def encoded(stream: TableStream, options: Columns, drop_first: bool = False) -> Iterator[tuple[FloatArray, Any]]:
+    """Yield the rows of an input as features, all of them by what the first rows say, and their targets."""
+    codec, first = None, list[Chunk]()
+    for table, targets in stream.chunks():
+        codec = codec or Codec.new(table, options, drop_first)
+        if codec.is_settled:
+            yield codec.encode(codec.checked(table)), targets
+            continue
+        first.append((table, targets))
+        codec = codec.learn(codec.checked(table), np.empty((len(table), 0)), np.ones(len(table)))
+        if codec.is_settled:
+            yield from _encoded(codec, first)
+    if codec is not None and not codec.is_settled:
+        none = first[0][0][:0]
+        yield from _encoded(codec.learn(codec.checked(none), np.empty((0, 0)), np.empty(0), is_last=True), first)
+
+
+def _encoded(codec: Codec, chunks: Sequence[Chunk]) -> Iterator[tuple[FloatArray, Any]]:
+    for table, targets in chunks:
+        yield codec.encode(codec.checked(table)), targets
+
+
+def in_options(text: str) -> str:
+    """Return a note or an error with options of the command in the place of those of ``Columns``.
+
+    >>> in_options("Columns(missing='mean') leaves it out, Columns(max_levels=...) sets how many")
+    '--missing mean leaves it out, --max-levels N sets how many'
+    """
+    return _OPTION.sub(_as_option, text)
+
+
+def _as_option(found: re.Match[str]) -> str:
+    name, value = found[1], found[3]
+    return "--columns" if name == "keep" else f"--{name.replace('_', '-')} {'N' if value == '...' else value}"
+
+
+ALL_ROWS = sys.maxsize
+"""As ``--lookahead``: features are inferred from all rows."""

@@ -10,7 +10,6 @@ import hashlib
 import math
 import os
 import time
-import zlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -18,12 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
 from batch2online.app.cli.files import valid
 from batch2online.app.cli.run.source import Chunk
+from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError
-from batch2online.app.inputs.preparation import Preparation
 from batch2online.durable import Durable
 
 INPUT, APPENDED = "input", "appended"
@@ -44,12 +41,21 @@ def content_key(path: str, query: str | None = None) -> str | None:
 
 @dataclass(frozen=True)
 class Position:
-    """Position of a run: number of rows, their checksum, the learning curve, and how columns are prepared."""
+    """Position of a run: number of rows, their checksum, the learning curve, and units of columns."""
 
     rows: int = 0
     checksum: int = 0
     curve: tuple[dict[str, Any], ...] = ()
-    preparation: Preparation | None = None
+    facts: ColumnFacts | None = None
+
+
+def facts_in(position: Any) -> ColumnFacts:
+    """Return what a file says of the columns of its run."""
+    known = position.get("facts") if isinstance(position, dict) else None
+    try:
+        return ColumnFacts() if known is None else ColumnFacts(**known)
+    except TypeError as error:
+        raise DataError("The file was not written by a run of this version.") from error
 
 
 class MemoryModel:
@@ -110,12 +116,10 @@ class FileModel(AbstractContextManager["FileModel"]):
                     f"{self._durable.path} belongs to a run with {key} {before.get(key)!r}, not "
                     f"{self._settings.get(key)!r}: use another --state or remove it."
                 )
-        preparation = found.get("preparation")
         curve = tuple(  # JSON stores NaN as null
             {name: math.nan if value is None else value for name, value in point.items()} for point in found["curve"]
         )
-        known = None if preparation is None else Preparation.from_dict(preparation)
-        return Position(found["rows"], found["checksum"], curve, known)
+        return Position(found["rows"], found["checksum"], curve, facts_in(found))
 
     @property
     def model(self) -> Any:
@@ -148,18 +152,3 @@ class FileModel(AbstractContextManager["FileModel"]):
 
     def __exit__(self, kind: Any, error: Any, trace: TracebackType | None) -> None:
         self._durable.close()
-
-
-def checksum(chunk: Chunk, before: int = 0) -> int:
-    """Return the checksum of all rows up to the end of this chunk; ``before`` is that of the chunks before it.
-
-    The lower 32 bits are the CRC-32 of the rows, the upper 32 bits that of the targets. A CRC can be continued, so the
-    checksum does not depend on how rows are split into chunks.
-    """
-    rows, targets = chunk
-    upper = 0
-    if targets is not None:
-        is_string = targets.dtype.kind == "U"
-        content = "".join(f"{label}\0" for label in targets.tolist()).encode() if is_string else None
-        upper = zlib.crc32(np.ascontiguousarray(targets).data if content is None else content, before >> 32)
-    return (upper << 32) + zlib.crc32(np.ascontiguousarray(rows).data, before & 0xFFFFFFFF)

@@ -11,8 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from batch2online._types import ByteArray, FloatArray, IntArray
-from batch2online.frames.columns import MISSING
 from batch2online.schema import storable, stores
+
+MISSING = -(2.0**400)
+"""The number that stands for a missing value in rows; it is below every number of a table."""
 
 _SPARE_STRINGS, _SPARE_CHARACTERS = 4_096, 2**24
 """Unused strings, and characters of them, that are kept before any is dropped."""
