@@ -13,18 +13,18 @@ from sklearn.base import ClusterMixin
 
 from batch2online.coresets import Clustering
 from batch2online.extend import (
-    FitResult,
+    Evidence,
+    Fit,
     FloatArray,
     Hindsight,
+    Method,
     OnlineEstimator,
-    Problem,
-    Snapshot,
     Stream,
     WarmUp,
     storable,
 )
 from batch2online.refresh import Adaptive, Policy
-from batch2online.schema import at_least, finite, shape
+from batch2online.schema import shape
 
 MAX_CANDIDATES = 1000
 """Rows of the coreset among which medoids are searched; their cost is always that of the whole coreset."""
@@ -35,7 +35,7 @@ MAX_CANDIDATES = 1000
 class FirstRow(WarmUp):
     """Scores rows before the first model by their distance to the first row: unlike a mean, it is a row."""
 
-    row: Annotated[FloatArray, shape("d"), finite] | None = None
+    row: Annotated[FloatArray, shape("d")] | None = None
 
     def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Any:
         if not len(points):
@@ -54,10 +54,10 @@ class FirstRow(WarmUp):
 
 @storable
 @dataclass(frozen=True)
-class KMedoidsProblem(Problem):
+class KMedoidsProblem(Method):
     """The loss of a row is its Euclidean distance to the nearest of k medoids, which are rows; a model is (k, d)."""
 
-    k: Annotated[int, at_least(1)]
+    k: int
 
     def first_check(self, width: int, n_targets: int) -> int:
         return 5 * self.k
@@ -68,37 +68,31 @@ class KMedoidsProblem(Problem):
     def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> FloatArray:
         return np.tile(np.zeros(width) if prediction is None else prediction, (self.k, 1))
 
-    def validate_model(self, model: Any, sketch: Any) -> None:
-        super().validate_model(model, sketch)
-        expected = (self.k, sketch.settings.shape[0])
-        if not isinstance(model, np.ndarray) or model.shape != expected or not np.isfinite(model).all():
-            raise ValueError(f"model: expected finite medoids of shape {expected}")
-
     def losses(self, model: FloatArray, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         loss = cdist(points, model).min(axis=1)
         return loss, loss
 
-    def fit(self, data: Snapshot, current: FloatArray | None) -> FitResult:
+    def fit(self, data: Evidence, current: FloatArray | None) -> Fit:
         medoids = self._solve(data)
         if current is not None:
             medoids = medoids[self._continuing(current, medoids, data)]
-        return FitResult(medoids, n_rows=len(data.coreset))
+        return Fit(medoids, n_rows=len(data.coreset))
 
-    def cost(self, model: FloatArray, data: Snapshot) -> float:
+    def cost(self, model: FloatArray, data: Evidence) -> float:
         return float(data.coreset.weights @ cdist(data.coreset.points, model).min(axis=1))
 
-    def optimum(self, data: Snapshot, model: FloatArray) -> float:
+    def optimum(self, data: Evidence, model: FloatArray) -> float:
         if data.totals.n_rows == 0:
             return 0.0
         return min(self._full_cost(option, data) for option in (model, self._solve(data)))
 
-    def hindsight(self, data: Snapshot, model: FloatArray) -> Hindsight:
+    def hindsight(self, data: Evidence, model: FloatArray) -> Hindsight:
         return super().hindsight(data, model) if data.history is None else Hindsight(self.optimum(data, model))
 
-    def degrees_of_freedom(self, model: FloatArray, data: Snapshot) -> float:
+    def degrees_of_freedom(self, model: FloatArray, data: Evidence) -> float:
         return float(self.k)
 
-    def difference(self, old: FloatArray, new: FloatArray, data: Snapshot) -> dict[str, Any]:
+    def difference(self, old: FloatArray, new: FloatArray, data: Evidence) -> dict[str, Any]:
         weights, total = data.coreset.weights, float(data.coreset.weights.sum())
         moved = weights[labels_of(data.coreset.points, old) != labels_of(data.coreset.points, new)].sum()
         magnitude = float(np.linalg.norm(new - old, axis=1).max())
@@ -107,7 +101,7 @@ class KMedoidsProblem(Problem):
     def same(self, old: FloatArray, new: FloatArray) -> bool:
         return np.array_equal(old, new)
 
-    def _solve(self, data: Snapshot) -> FloatArray:
+    def _solve(self, data: Evidence) -> FloatArray:
         coreset = data.coreset
         if not len(coreset):  # a tiny coreset may hold no row by chance; seeds are rows
             return np.resize(data.sketch.seeds(data.history), (self.k, coreset.points.shape[1]))
@@ -115,7 +109,7 @@ class KMedoidsProblem(Problem):
             data.cache["medoids"] = k_medoids(coreset.points, coreset.weights, self.k, data.seed)
         return np.array(data.cache["medoids"])
 
-    def _continuing(self, old: FloatArray, new: FloatArray, data: Snapshot) -> Any:
+    def _continuing(self, old: FloatArray, new: FloatArray, data: Evidence) -> Any:
         """Return for each old label the new medoid that shares most of its rows; the nearest if none is shared."""
         pairs = labels_of(data.coreset.points, old) * self.k + labels_of(data.coreset.points, new)
         shared = np.bincount(pairs, data.coreset.weights, self.k**2).reshape(self.k, self.k)
@@ -123,7 +117,7 @@ class KMedoidsProblem(Problem):
         gain = shared / (shared.sum() or 1.0) - 1e-9 * away / (away.max() or 1.0)
         return linear_sum_assignment(gain, maximize=True)[1]
 
-    def _full_cost(self, model: FloatArray, data: Snapshot) -> float:
+    def _full_cost(self, model: FloatArray, data: Evidence) -> float:
         """Return the cost on all rows if they are kept, on the coreset otherwise."""
         if data.history is None:
             return self.cost(model, data)

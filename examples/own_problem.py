@@ -11,12 +11,12 @@ from batch2online.checks import check_estimator
 from batch2online.coresets import Uniform
 from batch2online.extend import (
     Coreset,
-    FitResult,
+    Evidence,
+    Fit,
     FloatArray,
     MeanSoFar,
+    Method,
     OnlineEstimator,
-    Problem,
-    Snapshot,
     Stream,
     storable,
 )
@@ -35,7 +35,7 @@ class MeanRow(MeanSoFar):
 
 @storable
 @dataclass(frozen=True)
-class Medians(Problem):
+class Medians(Method):
     """The problem: the loss of a row is its absolute distance to the medians, summed over columns."""
 
     def first_check(self, width: int, n_targets: int) -> int:
@@ -51,17 +51,17 @@ class Medians(Problem):
         loss = np.abs(points - model).sum(axis=1)
         return loss, loss
 
-    def fit(self, data: Snapshot, current: FloatArray | None) -> FitResult:
-        return FitResult(weighted_medians(data.coreset), n_rows=len(data.coreset))
+    def fit(self, data: Evidence, current: FloatArray | None) -> Fit:
+        return Fit(weighted_medians(data.coreset), n_rows=len(data.coreset))
 
-    def cost(self, model: FloatArray, data: Snapshot) -> float:
+    def cost(self, model: FloatArray, data: Evidence) -> float:
         coreset = data.coreset
         return float(coreset.weights @ np.abs(coreset.points - model).sum(axis=1))
 
-    def optimum(self, data: Snapshot, model: FloatArray) -> float:
+    def optimum(self, data: Evidence, model: FloatArray) -> float:
         return self.cost(weighted_medians(data.coreset), data)
 
-    def difference(self, old: FloatArray, new: FloatArray, data: Snapshot) -> dict[str, Any]:
+    def difference(self, old: FloatArray, new: FloatArray, data: Evidence) -> dict[str, Any]:
         return {"magnitude": float(np.abs(new - old).sum())}
 
     def same(self, old: FloatArray, new: FloatArray) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray
 from batch2online.problem import Problem
 from batch2online.rows import Rows, ones
-from batch2online.schema import ascending, number, shape, storable
+from batch2online.schema import shape, storable
 from batch2online.warm_up import WarmUp
 
 
@@ -31,8 +31,8 @@ class Answered:
     ([1.0, 8.0, 7.0], [7])
     """
 
-    ids: Annotated[IntArray, shape("n"), ascending] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    scores: Annotated[FloatArray, shape(2, "n"), number] = field(default_factory=lambda: np.empty((2, 0)))
+    ids: Annotated[IntArray, shape("n")] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    scores: Annotated[FloatArray, shape(2, "n")] = field(default_factory=lambda: np.empty((2, 0)))
 
     def __len__(self) -> int:
         return len(self.ids)

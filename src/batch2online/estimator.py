@@ -27,6 +27,7 @@ from batch2online import headline as words
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
+from batch2online.engine.engine import Engine
 from batch2online.engine.half_lives import HALF_LIVES, HalfLifeSelection
 from batch2online.engine.state import State
 from batch2online.engine.stream import Stream
@@ -35,8 +36,8 @@ from batch2online.metrics import Metrics
 from batch2online.reasons import explained
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
-from batch2online.rows import Batch, RowBuffer, ones
-from batch2online.schema import Count, Weight, check_name_is_free, check_value, classes, conforms, require
+from batch2online.rows import Batch, Rows, ones
+from batch2online.schema import check_name_is_free, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
@@ -62,7 +63,7 @@ STORED: dict[str, Any] = {
     "flat_targets": bool,
     "seed": int,
     "state": State,
-    "buffer": RowBuffer,
+    "buffer": Rows,
     "buffer_id": int,
     "columns": Any,
 }
@@ -279,7 +280,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 self._stream.check_rows_fit(len(X))
             targets = check_targets(y if self._needs_targets else None, len(X))
             self._check_target_shape(y, targets)
-            return PreparedRows([(X, targets, ones(len(X)))], is_single_batch=True)
+            return PreparedRows([(X, targets, ones(len(X)))])
         if self._encodes(X):
             return self._prepare_encoded(self._read_table(X, is_first), y, sample_weight)
         X, of_rows = self._prepared_rows(X, is_first)
@@ -303,9 +304,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _applied(self, rows: PreparedRows) -> Stream:
         """Return the stream after these rows."""
-        if rows.is_single_batch and rows.answers is None:
-            ((points, targets, weights),) = rows.batches
-            return self._stream.append_rows(points, targets, weights)
         if rows.table is not None:
             return self._described(self._after_table(rows))
         return self._stream.append(rows.batches, rows.problem, rows.answers)
@@ -413,10 +411,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         maker.random_state = seed
         is_first = columns is not None and not columns.preparation.known_rows  # no row is learned with its features
         maker.n_features_in_ = max(shape[0], getattr(self, "n_components", 0) if is_first else 0)
-        stream = maker._new_stream(shape[1]).with_flat_targets(is_flat)
+        stream = maker._new_stream(shape[1])
+        stream = replace(stream, engine=maker._with_drift(stream.engine.with_targets(is_flat)))
         if columns is not None and stream.engine.rows_on_disk:
             raise ValueError('columns="auto" needs history="memory" or "coreset": features may change at first.')
-        return replace(maker._with_drift(stream), columns=columns)
+        return replace(stream, columns=columns)
 
     def _after_table(self, rows: PreparedRows, is_last: bool = False) -> Stream:
         """Return the stream after rows of a table; all rows are learned again if the features change."""
@@ -621,22 +620,19 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- windows and half-lives ------------------------------------------------------------------------------
 
-    def _with_drift(self, stream: Stream) -> Stream:
-        """Return a new stream that monitors the order of rows, with a window of rows, or several half-lives."""
+    def _with_drift(self, engine: Engine) -> Engine:
+        """Return the engine that monitors the order of rows, with a window of rows, or several half-lives."""
         half_life, window = getattr(self, "half_life", None), getattr(self, "window", None)
         check_window(window)
         if window is not None and half_life is not None:
             raise ValueError("half_life and window are two ways to forget old rows: choose one.")
-        if window is not None and stream.engine.rows_on_disk:
+        if window is not None and engine.rows_on_disk:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
-        refit_cost = stream.problem.refit_cost(stream.engine.reads_rows)
-        monitor = OrderMonitor.new(stream.width, stream.n_targets)
-        stream = stream.with_engine(observers=(*stream.engine.observers, monitor))
+        refit_cost = engine.problem.refit_cost(engine.reads_rows)
+        engine = replace(engine, observers=(*engine.observers, OrderMonitor.new(*engine.shape)))
         if window is not None:
-            return stream.with_window(int(window), CHECKS_PER_WINDOW_MOMENTS if refit_cost == "moments" else None)
-        if half_life == "auto":
-            return replace(stream, engine=HalfLifeSelection.of(stream.engine, HALF_LIVES[refit_cost]))
-        return stream
+            return engine.with_window(int(window), CHECKS_PER_WINDOW_MOMENTS if refit_cost == "moments" else None)
+        return HalfLifeSelection.of(engine, HALF_LIVES[refit_cost]) if half_life == "auto" else engine
 
     # -- single rows -----------------------------------------------------------------------------------------
 
@@ -873,7 +869,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return a stream before the first row, an ordinary one or that of a shard."""
         if self._origin is None:
             return stream.begun()
-        stream.check_all_rows_count("A shard")
+        stream.engine.check_all_rows_count("A shard")
         return stream.begun().unordered() if stream.sketch.pilot == "none" else stream.begun()
 
     # -- fitted attributes -----------------------------------------------------------------------------------
@@ -901,7 +897,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def n_changes_(self) -> int:
         """Number of changes of the model; the first model is not counted."""
-        return self._check_fitted().n_changes
+        return self._check_fitted().current.n_changes
 
     @property
     def changes_(self) -> list[ChangeEvent]:
@@ -1279,7 +1275,7 @@ def timings_from(stored: Any) -> Timings:
     """Return the timings stored in a file; empty ones if there are none."""
     if stored is None:
         return Timings()
-    check_value("timings", stored, tuple[Count, Count, Weight, list[tuple[Count, Count, Weight]]])
+    check_value("timings", stored, tuple[int, int, float, list[tuple[int, int, float]]])
     fits, rows, seconds, models = stored
     return Timings(fits, rows, float(seconds), tuple(FitTiming(*model) for model in models))
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import merge
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,6 @@ from batch2online._types import IntArray
 from batch2online.rows import Rows, all_ones, ones
 from batch2online.schema import storable, stores
 
-_FEW = 64
 _MANY = 64
 """So many small segments of one block are joined into one."""
 
@@ -46,8 +45,7 @@ class History:
 
     is_in_memory: ClassVar[bool] = True
     _decay: Any = None  # weights of reading, see `under`
-    _starts: IntArray | None = None  # of all segments, once asked for
-    _starts_end = 0  # how many rows these were
+    _known_ends: IntArray | None = None  # rows up to the end of each segment, once asked for
 
     def __init__(self, block: int, width: int, n_targets: int) -> None:
         self.block, self.width, self.n_targets = block, width, n_targets
@@ -135,60 +133,22 @@ class History:
         return rows if self._decay is None else self._decay.weighted(rows)
 
     def _at(self, positions: IntArray) -> Rows:
-        starts = self._segment_starts()
-        which = np.searchsorted(starts, positions, side="right") - 1
-        places = positions - starts[which]
-        if len(positions) <= _FEW:
-            return self._at_few(which.tolist(), places.tolist())
-        if (np.diff(positions) >= 0).all():
-            return self._at_ascending(which, places)
-        order = np.argsort(positions, kind="stable")
-        rows = self._at_ascending(which[order], places[order])
-        return rows[np.argsort(order, kind="stable")]
+        which = np.searchsorted(self._ends(), positions, side="right")
+        order = np.argsort(which, kind="stable")
+        segments, starts = np.unique(which[order], return_index=True)
+        parts = [Rows.empty(self.width, self.n_targets)]
+        for index, places in zip(segments.tolist(), np.split(positions[order], starts[1:]), strict=False):
+            segment = self._segment(index)
+            parts.append(segment[places - (self._segments[index][0] - len(segment))])
+        rows = _joined(parts)
+        return rows if (np.diff(order) == 1).all() else rows[np.argsort(order, kind="stable")]
 
-    def _segment_starts(self) -> IntArray:
-        """Return the position of the first row of each segment."""
-        starts = self._starts
-        if starts is None or len(starts) != self._count or len(self) != self._starts_end:
-            ends = [end for end, _ in self._segments[: max(0, self._count - 1)]]
-            self._starts = starts = np.array([0, *ends], dtype=np.int64)
-            self._starts_end = len(self)
-        return starts
-
-    def _room(self, n: int, segments: Iterable[Rows]) -> Rows:
-        """Return room for n rows of these segments; weights that are all one are there already."""
-        weights = ones(n) if all(all_ones(rows.weights) for rows in segments) else np.empty(n)
-        return Rows(np.empty((n, self.width)), np.empty((n, self.n_targets)), weights, np.empty(n, dtype=np.int64))
-
-    def _at_few(self, which: list[int], places: list[int]) -> Rows:
-        segments = {index: self._segment(index) for index in set(which)}
-        rows = self._room(len(places), segments.values())
-        has_weights = rows.weights.strides != (0,)
-        for to, (index, at) in enumerate(zip(which, places, strict=True)):
-            segment = segments[index]
-            rows.points[to], rows.ids[to] = segment.points[at], segment.ids[at]
-            if self.n_targets:
-                rows.targets[to] = segment.targets[at]
-            if has_weights:
-                rows.weights[to] = segment.weights[at]
-        return rows
-
-    def _at_ascending(self, which: IntArray, places: IntArray) -> Rows:
-        cuts = np.searchsorted(which, np.arange(self._count + 1)).tolist()
-        found = [
-            (self._segment(index), slice(start, stop), places[start:stop])
-            for index, (start, stop) in enumerate(pairwise(cuts))
-            if start < stop
-        ]
-        rows = self._room(len(places), (segment for segment, _, _ in found))
-        for segment, to, at in found:
-            np.take(segment.points, at, axis=0, out=rows.points[to], mode="clip")  # any other mode makes a copy
-            np.take(segment.ids, at, out=rows.ids[to], mode="clip")
-            if self.n_targets:
-                rows.targets[to] = segment.targets[at]
-            if rows.weights.strides != (0,):
-                rows.weights[to] = segment.weights[at]
-        return rows
+    def _ends(self) -> IntArray:
+        """Return the number of rows up to the end of each segment."""
+        known = self._known_ends
+        if known is None or len(known) != self._count or (len(known) and known[-1] != len(self)):
+            self._known_ends = known = np.array([end for end, _ in self._segments[: self._count]], dtype=np.int64)
+        return known
 
     def everything(self) -> Rows:
         """Return all rows in one piece."""

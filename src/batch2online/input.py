@@ -24,14 +24,12 @@ _PIECE_ROWS = 10_000
 class PreparedRows(NamedTuple):
     """The validated rows of one call: batches of points, targets and weights above 0, and a new problem if any.
 
-    ``is_single_batch`` is set where all rows are in one batch of the caller's own arrays. ``answers`` (2, n) are losses
-    of earlier answers for rows whose targets have come late. ``table`` are the schema and the strings of a table whose
-    preparation is not final; the points are then numbers that stand for values.
+    ``answers`` (2, n) are losses of earlier answers for rows whose targets have come late. ``table`` are the schema and
+    the strings of a table whose preparation is not final; the points are then numbers that stand for values.
     """
 
     batches: Iterable[Batch]
     problem: Any = None
-    is_single_batch: bool = False
     answers: FloatArray | None = None
     table: Any = None
 

@@ -14,7 +14,6 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.quality import Baseline, ClassScores
 from batch2online.rows import Rows
-from batch2online.schema import require
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.theory.sizes import adaptive_epsilon
@@ -175,11 +174,6 @@ class Problem(ABC):
     @abstractmethod
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the loss and the secondary loss of each row; ``secondary_name`` names the latter."""
-
-    def validate_model(self, model: Any, sketch: Any) -> None:
-        """Raise ValueError unless a model out of a file is one of this problem, and fits what was learned."""
-        is_right = isinstance(sketch, self.sketch_type)
-        require(is_right, f"sketch: found a {type(sketch).__name__}, expected a {self.sketch_type.__name__}")
 
     def as_numbers(self, rows: Rows) -> Rows:
         """Return rows as numbers that can be compared, codes of strings and missing values included."""

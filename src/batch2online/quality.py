@@ -15,7 +15,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import ascending, at_least, finite, number, replace, require, shape, storable
+from batch2online.schema import replace, shape, storable
 from batch2online.warm_up import WarmUp
 
 MOST_WINDOWS, FIRST_WIDTH = 32, 64
@@ -43,10 +43,6 @@ class Baseline(ABC):
     def merge(self, other: Self) -> Self:
         """Return the baseline after the rows of both."""
 
-    @abstractmethod
-    def fits(self, expected: object, n_targets: int) -> bool:
-        """Return whether it is like the expected one, whatever its rows, for rows of so many targets."""
-
 
 @storable
 @dataclass(frozen=True)
@@ -61,10 +57,6 @@ class MeanBaseline(Baseline):
 
     def merge(self, other: Self) -> Self:
         return replace(self, mean=self.mean.merge(other.mean))
-
-    def fits(self, expected: object, n_targets: int) -> bool:
-        is_alike = isinstance(expected, MeanBaseline) and self.mean.same_settings(expected.mean)
-        return is_alike and self.mean.fits(0, n_targets)
 
 
 @storable
@@ -87,17 +79,10 @@ class ClassBaseline(Baseline):
     """
 
     is_log: bool = True
-    codes: Annotated[FloatArray, shape("k"), finite, ascending] = field(default_factory=lambda: np.empty(0))
-    weights: Annotated[FloatArray, shape("k"), finite, at_least(0)] = field(default_factory=lambda: np.empty(0))
-    errors: Annotated[FloatArray, shape("k"), finite, at_least(0)] = field(default_factory=lambda: np.empty(0))
-    scores: Annotated[FloatArray, shape("k", "b"), finite, at_least(0)] = field(
-        default_factory=lambda: np.empty((0, N_BINS))
-    )
-
-    def validate(self) -> None:
-        width = self.scores.shape[1]
-        is_right = width == 0 or (width == N_BINS and len(self.codes) <= 2)
-        require(is_right, f"scores: found {width} bins for {len(self.codes)} classes")
+    codes: Annotated[FloatArray, shape("k")] = field(default_factory=lambda: np.empty(0))
+    weights: Annotated[FloatArray, shape("k")] = field(default_factory=lambda: np.empty(0))
+    errors: Annotated[FloatArray, shape("k")] = field(default_factory=lambda: np.empty(0))
+    scores: Annotated[FloatArray, shape("k", "b")] = field(default_factory=lambda: np.empty((0, N_BINS)))
 
     def plus(self, rows: Rows, scores: ClassScores | None) -> tuple[tuple[FloatArray, FloatArray], Self]:
         known, weights = self.with_codes(rows.targets[:, 0]), rows.weights
@@ -145,9 +130,6 @@ class ClassBaseline(Baseline):
         weights, errors = mine.weights + theirs.weights, mine.errors + theirs.errors
         return replace(mine, weights=weights, errors=errors, scores=scores)
 
-    def fits(self, expected: object, n_targets: int) -> bool:
-        return isinstance(expected, ClassBaseline) and expected.is_log == self.is_log and n_targets == 1
-
     @property
     def rarest(self) -> tuple[float, float] | None:
         """Code and recall of the class with the least weight; None before there are two classes."""
@@ -192,13 +174,8 @@ class Windows:
     (128, [128.0, 128.0, 64.0])
     """
 
-    width: Annotated[int, at_least(1)] = FIRST_WIDTH
-    sums: Annotated[FloatArray, shape(6, "m"), number] = field(default_factory=lambda: np.empty((6, 0)))
-
-    def validate(self) -> None:
-        m = self.sums.shape[1]
-        require(m <= MOST_WINDOWS, f"sums: found {m} windows, expected at most {MOST_WINDOWS}")
-        require((self.sums[:2] > 0).all(), "sums: found a window without rows")
+    width: int = FIRST_WIDTH
+    sums: Annotated[FloatArray, shape(6, "m")] = field(default_factory=lambda: np.empty((6, 0)))
 
     def plus(self, weights: FloatArray, losses: Sequence[FloatArray]) -> Windows:
         """Return the windows with further rows: their weights (n,), and the losses (n,) of each, weighted.

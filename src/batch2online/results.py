@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from batch2online.numerics.matching import ClusterChange
-from batch2online.schema import Count, one_of, replace, storable
+from batch2online.schema import replace, storable
 
 KEPT = 10_000
 """Number of changes that are stored, the newest ones; older ones are only counted."""
@@ -19,7 +19,7 @@ Counts = tuple[tuple[str, int], ...]
 """Number of changes of each kind, sorted by kind."""
 
 
-Moved = tuple[Count, float, float]
+Moved = tuple[int, float, float]
 """A column, and a number of it before and after a change."""
 
 MOST_MOVED = 3
@@ -84,13 +84,13 @@ class ChangeEvent:
         loss of the old and of the new model on them. None before the first such row, and where this is not measured.
     """
 
-    at: Count
-    kind: Annotated[str, one_of(*KINDS)]
+    at: int
+    kind: str
     magnitude: float
     cost_before: float
     cost_after: float
     tolerance: float | None = None
-    rows: Count | None = None
+    rows: int | None = None
     angle: float | None = None
     matching: tuple[ClusterChange, ...] | None = None
     churn: float | None = None
@@ -98,7 +98,7 @@ class ChangeEvent:
     coefficient_classes: tuple[float, ...] | None = None
     importances: tuple[Moved, ...] | None = None
     prediction_change: float | None = None
-    trial: tuple[Count, float, float] | None = None
+    trial: tuple[int, float, float] | None = None
     n_fit_rows: int | None = None
     seconds: float | None = field(default=None, compare=False, repr=False)
 

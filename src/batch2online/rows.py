@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cached_property
+from itertools import groupby
 from typing import Annotated, Any, Self
 
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.numerics.distances import squared_lengths
-from batch2online.schema import (
-    Count,
-    above,
-    ascending,
-    at_least,
-    at_most,
-    check_instance,
-    finite,
-    require,
-    require_equal,
-    shape,
-    storable,
-    stores,
-)
+from batch2online.schema import require, shape, storable
 
 Intervals = list[tuple[int, int]]
 """Half-open intervals of ids that were seen."""
@@ -108,10 +95,10 @@ def all_ones(weights: FloatArray) -> bool:
 class Rows:
     """Rows and all that belongs to them: ``targets`` always has two dimensions, maybe no columns."""
 
-    points: Annotated[FloatArray, shape("n", "d"), finite]
-    targets: Annotated[FloatArray, shape("n", "t"), finite]
-    weights: Annotated[FloatArray, shape("n"), finite, at_least(0)]
-    ids: Annotated[IntArray, shape("n"), at_least(0), at_most(LARGEST_ID)]
+    points: Annotated[FloatArray, shape("n", "d")]
+    targets: Annotated[FloatArray, shape("n", "t")]
+    weights: Annotated[FloatArray, shape("n")]
+    ids: Annotated[IntArray, shape("n")]
 
     def __len__(self) -> int:
         return len(self.points)
@@ -150,7 +137,6 @@ class Rows:
 
 
 _BLOCK_ROWS = (10_000, 5_000, 2_000, 1_000)
-_FEW = 64
 
 
 def block_rows(columns: int) -> int:
@@ -158,48 +144,24 @@ def block_rows(columns: int) -> int:
     return next((rows for rows in _BLOCK_ROWS if rows * columns <= PIECE_ENTRIES), _BLOCK_ROWS[-1])
 
 
-class _Room:
-    """Arrays with room for rows; the first ``filled`` of them are taken, by one buffer or another."""
-
-    def __init__(self, rows: int, width: int, n_targets: int) -> None:
-        self.filled = 0
-        self.points: FloatArray = np.empty((rows, width))
-        self.targets: FloatArray = np.empty((rows, n_targets))
-        self.weights: FloatArray | None = None  # all ones
-        self.size = rows
-        self.packed_points, self.packed_targets = _packed(self.points), _packed(self.targets)
-        self.pack_points, self.pack_targets = _packer(width), _packer(n_targets)
-        self.point_bytes, self.target_bytes = 8 * width, 8 * n_targets
-        self.numbers = self.packed_targets.cast("d") if n_targets == 1 else None
-
-    def own_weights(self) -> FloatArray:
-        """Return the weights as an array that can be written to."""
-        if self.weights is None:
-            self.weights = np.ones(len(self.points))
-        return self.weights
-
-
-def _packed(array: Any) -> memoryview:
-    """Return the memory of an array, to pack single rows into; a view of nothing cannot be cast."""
-    return memoryview(array).cast("B") if array.size else memoryview(b"")
-
-
-@storable
-@stores(width=int, columns=int, block=Count, values=FloatArray, weights=FloatArray | None)
 class RowBuffer:
-    """Buffered rows, in the order in which they came."""
+    """Buffered rows, in the order in which they came: batches of arrays, and single rows of Python numbers.
 
-    def __init__(self, width: int, n_targets: int, block: int = 0) -> None:
-        self.width, self.columns, self.block = width, width + n_targets, block
-        self.count = 0
-        self._room = _Room(0, width, n_targets)
+    Copies share a list of parts, of which each sees its own first ones. The first copy that appends to the list keeps
+    it; all others continue with a list of their own.
+    """
+
+    def __init__(self, width: int, n_targets: int) -> None:
+        self.width, self.n_targets = width, n_targets
+        self._parts: list[tuple[Any, ...]] = []
+        self._size = 0, 0  # parts that are its own, and rows in them
 
     def __len__(self) -> int:
-        return self.count
+        return self._size[1]
 
     def cleared(self) -> RowBuffer:
         """Return an empty buffer of the same shape."""
-        return RowBuffer(self.width, self.columns - self.width, self.block)
+        return RowBuffer(self.width, self.n_targets)
 
     def copy(self) -> Self:
         """Return a buffer of the same rows; what is added to one is not in the other."""
@@ -208,133 +170,74 @@ class RowBuffer:
         return twin
 
     def append(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Self:
-        """Return a buffer with these rows at its end."""
-        start, stop = self.count, self.count + len(points)
-        room = self._room_up_to(stop)
-        room.points[start:stop] = points
-        room.targets[start:stop] = targets
-        if room.weights is not None or not all_ones(weights):
-            room.own_weights()[start:stop] = weights
-        room.filled = stop
+        """Return a buffer with a copy of these rows at its end."""
         twin = self.copy()
-        twin.count, twin._room = stop, room
+        own = ones(len(weights)) if all_ones(weights) else weights.copy()
+        twin._add((points.copy(), targets.copy(), own), len(points))
         return twin
+
+    def append_one(self, values: Sequence[float], target: tuple[float, ...], most: float = math.inf) -> bool:
+        """Add one row of Python floats in place if it then holds fewer than ``most``; return whether that was done."""
+        if self._size[1] + 1 >= most:
+            return False
+        self._add((values, target), 1)
+        return True
+
+    def _add(self, part: tuple[Any, ...], n_rows: int) -> None:
+        """Add a part; the last step makes it visible."""
+        at, known = self._size
+        if len(self._parts) == at:
+            self._parts.append(part)
+        if self._parts[at] is not part:
+            self._parts = [*self._parts[:at], part]
+        self._size = at + 1, known + n_rows
 
     def fill(self, batch: Batch, limit: int, first_id: int) -> tuple[Rows | None, RowBuffer, Batch]:
         """Return a segment once ``limit`` rows are there, the buffer after it, and what is left of the batch.
 
         A segment that comes as a whole is a view of the batch.
         """
-        n = limit - self.count
+        n = limit - len(self)
         points, targets, weights = batch
         taken, rest = (points[:n], targets[:n], weights[:n]), (points[n:], targets[n:], weights[n:])
         if len(taken[0]) < n:
             return None, self.append(*taken), rest
-        if not self.count:
+        if not len(self):
             return Rows(*taken, np.arange(first_id, first_id + n)), self, rest
         return self.append(*taken).rows(first_id), self.cleared(), rest
 
-    def append_one(self, values: Sequence[float], target: tuple[float, ...], most: float = math.inf) -> bool:
-        """Add one row of Python floats in place if it then holds fewer than ``most``; return whether that was done.
-
-        The last step makes the row visible.
-        """
-        at, room = self.count, self._room
-        if at + 1 >= most:
-            return False
-        if room.filled != at or at == room.size:
-            self._room = room = self._room_up_to(at + 1)
-        room.pack_points(room.packed_points, at * room.point_bytes, *values)
-        if room.numbers is not None:
-            room.numbers[at] = target[0]
-        elif target:
-            room.pack_targets(room.packed_targets, at * room.target_bytes, *target)
-        if room.weights is not None:
-            room.weights[at] = 1.0
-        room.filled = self.count = at + 1
-        return True
-
     def rows(self, first_id: int) -> Rows:
         """Return the buffered rows, numbered from ``first_id`` on, in arrays that nothing writes to again."""
-        count, room = self.count, self._room
-        weights = ones(count) if room.weights is None else room.weights[:count]
-        return Rows(room.points[:count], room.targets[:count], weights, np.arange(first_id, first_id + count))
-
-    def _room_up_to(self, stop: int) -> _Room:
-        """Return the room, or a copy that is larger or that no other buffer has written to."""
-        old = self._room
-        if old.filled == self.count and stop <= len(old.points):
-            return old
-        size = self._size_for(stop)
-        room = _Room(size, self.width, self.columns - self.width)
-        room.points[: self.count] = old.points[: self.count]
-        room.targets[: self.count] = old.targets[: self.count]
-        if old.weights is not None:
-            room.own_weights()[: self.count] = old.weights[: self.count]
-        room.filled = self.count
-        return room
-
-    def _size_for(self, stop: int) -> int:
-        """Return the rows of new room for so many: a quarter of a block first, since older rooms are still there."""
-        if stop <= _FEW:
-            return _FEW
-        return self.block // 4 if stop <= self.block // 4 else max(stop, self.block)
-
-    # -- storing and copying --------------------------------------------------------------------------
-
-    def validate(self) -> None:
-        require(self.width <= self.columns, f"found {self.columns} columns, expected at least {self.width}")
-        check_instance(self.rows(0))
-        check_ascending([self.rows(0)])
-
-    def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds: the rows and nothing else."""
-        rows = self.rows(0)
-        return {
-            "width": self.width,
-            "columns": self.columns,
-            "block": self.block,
-            "values": np.concatenate([rows.points, rows.targets], axis=1),
-            "weights": None if all_ones(rows.weights) else rows.weights.copy(),
-        }
+        points, targets, weights = [np.empty((0, self.width))], [np.empty((0, self.n_targets))], [ones(0)]
+        for is_single, group in groupby(self._parts[: self._size[0]], key=lambda part: len(part) == 2):
+            if is_single:
+                values, own = zip(*group, strict=True)
+                points.append(np.array(values, dtype=np.float64))
+                targets.append(np.array(own, dtype=np.float64).reshape(len(own), self.n_targets))
+                weights.append(ones(len(own)))
+                continue
+            for batch in group:
+                points.append(batch[0])
+                targets.append(batch[1])
+                weights.append(batch[2])
+        n = sum(map(len, weights))
+        own_weights = ones(n) if all(each.strides == (0,) for each in weights) else np.concatenate(weights)
+        return Rows(np.concatenate(points), np.concatenate(targets), own_weights, np.arange(first_id, first_id + n))
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> RowBuffer:
-        """Return the buffer that :meth:`stored_fields` describes."""
-        values, weights, width = fields["values"], fields["weights"], fields["width"]
-        buffer = cls(width, fields["columns"] - width, fields["block"])
-        weights = ones(len(values)) if weights is None else weights
-        return buffer.append(values[:, :width], values[:, width:], weights) if len(values) else buffer
+    def of(cls, rows: Rows) -> RowBuffer:
+        """Return a buffer of these rows."""
+        buffer = cls(rows.points.shape[1], rows.targets.shape[1])
+        return buffer.append(rows.points, rows.targets, rows.weights) if len(rows) else buffer
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle the rows, never the shared arrays."""
-        return type(self).from_fields, (self.stored_fields(),)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> RowBuffer:
-        return self.from_fields(self.stored_fields())
-
-
-def check_ascending(parts: Iterable[Rows]) -> None:
-    """Require ids that ascend from row to row and from part to part, and weights above zero."""
-    last = -1
-    for rows in parts:
-        for name, array, constraint in (("ids", rows.ids, ascending), ("weights", rows.weights, above(0))):
-            wrong = constraint(array, {})
-            require(wrong is None, f"{name}: {wrong}")
-        if len(rows):
-            require(rows.ids[0] > last, f"found a part that begins with id {rows.ids[0]} after id {last}")
-            last = int(rows.ids[-1])
+        """Copy and pickle the rows, never the shared list."""
+        return self.of, (self.rows(0),)
 
 
 def check_width(parts: Iterable[Rows], width: int, n_targets: int | None, largest: float = math.inf) -> None:
     """Require parts of so many columns and targets, of magnitudes up to the largest."""
     for rows in parts:
-        require_equal("columns", rows.points.shape[1], width)
+        require(rows.points.shape[1] == width, f"found {rows.points.shape[1]} columns, expected {width}")
         require(n_targets in (None, rows.targets.shape[1]), f"found {rows.targets.shape[1]} targets, not {n_targets}")
         require((np.abs(rows.points) <= largest).all(), f"found a magnitude above {largest:g}")
-
-
-@cache
-def _packer(columns: int) -> Callable[..., None]:
-    """Return what writes a row of Python floats into memory in less time than NumPy needs to convert it."""
-    return struct.Struct(f"{columns}d").pack_into

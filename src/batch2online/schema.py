@@ -1,17 +1,15 @@
-"""Declarations of stored classes: the types of their fields, constraints on their values, and how they agree.
+"""Declarations of stored classes: the types of their fields, and the shapes of arrays.
 
-A file may be forged: nothing in it is used before it is checked. A class is marked :func:`storable` and
-annotates its fields, with constraints where the type alone does not say which values are possible::
+A class is marked :func:`storable` and annotates its fields::
 
-    weights: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+    weights: Annotated[FloatArray, shape("n")]
 
-A symbol of a shape stands for the same number in all fields of an object. A method ``validate(self)`` checks the
-relations between fields and raises ValueError; those of base classes run first.
+A symbol of a shape stands for the same number in all fields of an object. What a file holds is checked against these
+declarations before it is used; a class can check more in a method ``validate``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -39,7 +37,7 @@ Sizes = dict[str, int]
 Constraint = Callable[[Any, Sizes], str | None]
 """Returns the mismatch of a value of the right type, None if there is none."""
 
-# -- constraints ----------------------------------------------------------------------------------------------
+# -- shapes ---------------------------------------------------------------------------------------------------
 
 
 def shape(*expected: int | str) -> Constraint:
@@ -56,77 +54,6 @@ def shape(*expected: int | str) -> Constraint:
     return check
 
 
-def _each(holds: Callable[[Any], Any], expected: str) -> Constraint:
-    """Require this of a number, or of all values of an array."""
-
-    def check(value: Any, _: Sizes) -> str | None:
-        wrong = ~np.asarray(holds(value), dtype=bool)
-        if not wrong.any():
-            return None
-        if not isinstance(value, np.ndarray):
-            return f"found {value!r}, expected {expected}"
-        at = tuple(int(place) for place in np.argwhere(wrong)[0])
-        return f"found {value[at]} at {at[0] if len(at) == 1 else at}, expected {expected}"
-
-    return check
-
-
-def at_least(limit: float) -> Constraint:
-    """Require values of at least this."""
-    return _each(lambda value: value >= limit, f"at least {limit}")
-
-
-def at_most(limit: float) -> Constraint:
-    """Require values of at most this."""
-    return _each(lambda value: value <= limit, f"at most {limit}")
-
-
-def above(limit: float) -> Constraint:
-    """Require values above this."""
-    return _each(lambda value: value > limit, f"more than {limit}")
-
-
-def below(limit: float) -> Constraint:
-    """Require values below this."""
-    return _each(lambda value: value < limit, f"less than {limit}")
-
-
-def one_of(*options: Any) -> Constraint:
-    """Require one of these values."""
-    return _each(lambda value: value in options, f"one of {options}")
-
-
-finite: Constraint = _each(lambda value: abs(value) < math.inf, "a finite number")
-number: Constraint = _each(lambda value: value == value, "a number")
-
-
-def ascending(array: Any, _: Sizes) -> str | None:
-    """Require that each value of an array is larger than the one before."""
-    wrong = np.flatnonzero(~(array[1:] > array[:-1]))
-    if not len(wrong):
-        return None
-    at = int(wrong[0])
-    return f"found {array[at + 1]} after {array[at]} at {at + 1}, expected ascending values"
-
-
-_NEARLY = 1e-6
-
-
-def semidefinite(gram: Any, _: Sizes) -> str | None:
-    """Require that a matrix is symmetric and that no direction has a negative square, but for rounding."""
-    diagonal = gram.diagonal()
-    norms = np.where(diagonal > 0, np.sqrt(np.abs(diagonal)), 1.0)
-    with np.errstate(over="ignore", under="ignore"):
-        correlations = gram / norms / norms[:, None]
-    is_plausible = (np.abs(correlations) <= 1 + _NEARLY) & (np.abs(correlations - correlations.T) <= _NEARLY)
-    if (diagonal >= 0).all() and is_plausible.all() and np.linalg.eigvalsh(correlations)[:1].sum() >= -_NEARLY:
-        return None
-    return "found a matrix that is not symmetric, or with negative squares, expected a Gram matrix"
-
-
-Count = Annotated[int, at_least(0)]
-Weight = Annotated[float, at_least(0), finite]
-
 # -- types ----------------------------------------------------------------------------------------------------
 
 
@@ -142,8 +69,8 @@ def conforms(value: Any, kind: Any) -> bool:
 def mismatch(value: Any, kind: Any, sizes: Sizes) -> str | None:
     """Return how a value mismatches a type and its constraints, None if it conforms.
 
-    >>> mismatch(np.array([1.0, -2.0]), Annotated[np.ndarray[Any, np.dtype[np.float64]], shape("n"), at_least(0)], {})
-    'found -2.0 at 1, expected at least 0'
+    >>> mismatch(np.ones(2), Annotated[np.ndarray[Any, np.dtype[np.float64]], shape(3)], {})
+    'found shape (2,), expected (3)'
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -239,12 +166,6 @@ def require(condition: Any, sentence: str) -> None:
         raise ValueError(sentence)
 
 
-def require_equal(what: str, found: Any, expected: Any) -> None:
-    """Raise ValueError that names both unless they are equal."""
-    if found != expected:
-        raise ValueError(f"{what}: found {found!r}, expected {expected!r}")
-
-
 def check_value(name: str, value: Any, kind: Any) -> None:
     """Raise ValueError that says what was found unless a value is of this type and meets its constraints."""
     wrong = mismatch(value, kind, {})
@@ -262,15 +183,10 @@ def check_fields(cls: type, content: Mapping[str, Any]) -> None:
 
 
 def check_parts(instance: Any) -> None:
-    """Check that the fields of an instance that comes out of a file agree with each other."""
-    if hasattr(instance, "__post_init__"):
-        instance.__post_init__()
-    for base in reversed(type(instance).__mro__):
-        if "validate" in vars(base):
-            try:
-                vars(base)["validate"](instance)
-            except ValueError as error:
-                raise ValueError(f"{type(instance).__name__}: {error}") from error
+    """Check an instance that comes out of a file as its own class does: by ``__post_init__`` and ``validate``."""
+    for name in ("__post_init__", "validate"):
+        if hasattr(instance, name):
+            getattr(instance, name)()
 
 
 def check_instance(instance: Any) -> None:

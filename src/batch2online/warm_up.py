@@ -5,7 +5,7 @@ before it, a label by the labels before it. So losses do not depend on the origi
 changes none. The very first row has nothing before it and costs nothing.
 
 A warm-up is a value, in files too: ``score`` returns another one. One for a further loss is a storable dataclass with
-``score``, ``prediction`` and ``same_settings``; the problem returns an empty one from ``Problem.warm_up``.
+``score`` and ``prediction``; the problem returns an empty one from ``Problem.warm_up``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.numerics.distances import power
 from batch2online.rows import all_ones
-from batch2online.schema import Weight, above, at_least, finite, require, shape, storable
+from batch2online.schema import shape, storable
 
 Scored = tuple[FloatArray, FloatArray]
 """Loss and secondary loss of each row."""
@@ -48,14 +48,6 @@ class WarmUp(ABC):
         """Prediction for any row from the rows so far; None if there is none."""
         return None
 
-    def fits(self, width: int, n_targets: int) -> bool:
-        """Return whether the warm-up fits rows of this shape."""
-        return True
-
-    def same_settings(self, other: object) -> bool:
-        """Return whether another warm-up has the same type and settings, whatever its rows."""
-        return type(self) is type(other)
-
 
 @storable
 @dataclass(frozen=True)
@@ -71,14 +63,10 @@ class MeanSoFar(WarmUp):
     """
 
     of_targets: bool
-    power: Annotated[float, at_least(1), finite] = 2.0
-    first: Annotated[FloatArray, shape("d"), finite] | None = None
-    sums: Annotated[FloatArray, shape("d"), finite] | None = None
-    weight: Weight = 0.0
-
-    def validate(self) -> None:
-        is_complete = (self.first is None) == (self.sums is None) == (self.weight == 0)
-        require(is_complete, f"first and sums: found {self.first} and {self.sums} for rows of weight {self.weight}")
+    power: float = 2.0
+    first: Annotated[FloatArray, shape("d")] | None = None
+    sums: Annotated[FloatArray, shape("d")] | None = None
+    weight: float = 0.0
 
     def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         away, following = self.residuals(targets if self.of_targets else points, weights)
@@ -125,12 +113,6 @@ class MeanSoFar(WarmUp):
     def prediction(self) -> FloatArray | None:
         return None if self.first is None or self.sums is None else self.first + self.sums / self.weight
 
-    def fits(self, width: int, n_targets: int) -> bool:
-        return self.first is None or self.first.shape == (n_targets if self.of_targets else width,)
-
-    def same_settings(self, other: object) -> bool:
-        return type(other) is type(self) and (other.of_targets, other.power) == (self.of_targets, self.power)
-
 
 @storable
 @dataclass(frozen=True)
@@ -146,11 +128,8 @@ class LabelsSoFar(WarmUp):
     """
 
     is_log: bool
-    codes: Annotated[FloatArray, shape("n"), finite] | None = None
-    weights: Annotated[FloatArray, shape("n"), finite, above(0)] | None = None
-
-    def validate(self) -> None:
-        require((self.codes is None) == (self.weights is None), f"weights: found {self.weights} for {self.codes}")
+    codes: Annotated[FloatArray, shape("n")] | None = None
+    weights: Annotated[FloatArray, shape("n")] | None = None
 
     def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         shares = self._shares()
@@ -176,12 +155,6 @@ class LabelsSoFar(WarmUp):
             is_wrong = float(code != max(shares, key=lambda known: shares[known]))
         shares[code] = shares.get(code, 0.0) + weight
         return -float(np.log(share)), is_wrong
-
-    def fits(self, width: int, n_targets: int) -> bool:
-        return n_targets == 1
-
-    def same_settings(self, other: object) -> bool:
-        return type(other) is type(self) and other.is_log == self.is_log
 
 
 @storable

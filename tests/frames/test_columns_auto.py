@@ -292,7 +292,6 @@ def test_forged_files_are_refused(tmp_path):
         "codes": (codes[:, :3], labels, weights),
         "rows": (codes[:5], labels[:5], weights[:5]),
         "labels": (codes, labels + 1, weights),
-        "weights": (codes, labels, -weights),
         "strings": (np.where(codes > 1e9, 5.0, codes), labels, weights),
     }
     for first in forged.values():

@@ -31,15 +31,11 @@ def found(buffer, first_id=7):
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def buffers():
-    return RowBuffer(WIDTH, TARGETS, 100), RowBuffer(WIDTH, TARGETS, 0)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_any_sequence_of_batches_and_single_rows_on_any_copy(seed):
     """Old queues stay what they were, whatever is added to their copies."""
     rng = np.random.default_rng(seed)
-    known = [(buffer, []) for buffer in buffers()]
+    known = [(RowBuffer(WIDTH, TARGETS), [])]
     for step in range(40):
         buffer, rows = known[rng.integers(len(known))]
         start, n = 1000 * step, int(rng.integers(1, 30))
@@ -62,23 +58,22 @@ def test_any_sequence_of_batches_and_single_rows_on_any_copy(seed):
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_pickle_holds_the_rows_that_wait_and_goes_on_alone(weighted, copied):
-    for buffer in buffers():
-        buffer = buffer.append(*batch(0, 70, weighted))
-        twin = copied(buffer)
-        twin.append_one([70, 70.5], [-70])
-        rows = [(i, 2.0 + i % 5 if weighted else 1.0) for i in range(70)]
-        assert found(buffer) == expected(rows)
-        assert found(twin) == expected([*rows, (70, 1.0)])
+    buffer = RowBuffer(WIDTH, TARGETS).append(*batch(0, 70, weighted))
+    twin = copied(buffer)
+    twin.append_one([70, 70.5], [-70])
+    rows = [(i, 2.0 + i % 5 if weighted else 1.0) for i in range(70)]
+    assert found(buffer) == expected(rows)
+    assert found(twin) == expected([*rows, (70, 1.0)])
 
 
 def test_rows_handed_on_are_not_written_to_again():
-    for buffer in buffers():
-        buffer.append_one([0, 0.5], [0])
-        rows = buffer.rows(0)
-        buffer.cleared().append_one([9, 9], [9])
-        buffer.append_one([1, 1.5], [-1])
-        assert rows.points.tolist() == [[0.0, 0.5]]
-        assert rows.targets.tolist() == [[0.0]]
+    buffer = RowBuffer(WIDTH, TARGETS)
+    buffer.append_one([0, 0.5], [0])
+    rows = buffer.rows(0)
+    buffer.cleared().append_one([9, 9], [9])
+    buffer.append_one([1, 1.5], [-1])
+    assert rows.points.tolist() == [[0.0, 0.5]]
+    assert rows.targets.tolist() == [[0.0]]
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(1, 10_000), (25, 10_000), (26, 5_000), (125, 2_000), (10_000, 1_000)])

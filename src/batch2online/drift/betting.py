@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from batch2online._types import ByteArray, FloatArray, IntArray, WordArray
-from batch2online.schema import Count, at_least, finite, require, shape, storable
+from batch2online.schema import shape, storable
 
 CELLS = 16
 BLOCK = 64
@@ -59,14 +59,10 @@ class BettingCapital:
     of the last multiple of 64 blocks.
     """
 
-    blocks: Count
-    shares: Annotated[FloatArray, shape("k", GAMBLERS), finite, at_least(0)]
-    logarithm: Annotated[FloatArray, shape("k"), finite]
-    past: Annotated[FloatArray, shape("memories", "k", CELLS), finite, at_least(0)]
-
-    def validate(self) -> None:
-        sums = self.shares.sum(axis=1)
-        require((np.abs(sums - 1) < 1e-6).all(), f"shares: found sums of {sums}, expected 1")
+    blocks: int
+    shares: Annotated[FloatArray, shape("k", GAMBLERS)]
+    logarithm: Annotated[FloatArray, shape("k")]
+    past: Annotated[FloatArray, shape("memories", "k", CELLS)]
 
     @classmethod
     def of(cls, scores: int) -> BettingCapital:

@@ -20,18 +20,7 @@ from batch2online.drift.betting import BINS, BLOCK, BettingCapital, ranked
 from batch2online.drift.reference_model import THINNINGS, ReferenceModel, WatchedBlocks, names_of
 from batch2online.observer import Observer, Scored
 from batch2online.rows import Rows
-from batch2online.schema import (
-    Count,
-    above,
-    ascending,
-    at_least,
-    below,
-    finite,
-    number,
-    replace,
-    shape,
-    storable,
-)
+from batch2online.schema import replace, shape, storable
 
 _REMEDY = ", so the guarantee does not apply: shuffle the rows of a file, or set a half-life for a stream"
 
@@ -274,20 +263,20 @@ class OrderMonitor(Observer):
         Rows on which no bets were made yet.
     """
 
-    width: Annotated[int, at_least(1)]
-    n_targets: Count
-    rows: Count
-    skipped: Count
+    width: int
+    n_targets: int
+    rows: int
+    skipped: int
     kept: tuple[Rows, ...]
     reference: ReferenceModel | None
-    counts: Annotated[IntArray, shape("k", BINS), at_least(0)]
-    buffered: Annotated[ByteArray, shape("k", "m"), below(BINS)]
-    uniforms: Annotated[FloatArray, shape("m"), above(0), below(1)]
+    counts: Annotated[IntArray, shape("k", BINS)]
+    buffered: Annotated[ByteArray, shape("k", "m")]
+    uniforms: Annotated[FloatArray, shape("m")]
     capital: BettingCapital
-    best: Annotated[FloatArray, shape("k"), number]
+    best: Annotated[FloatArray, shape("k")]
     alarm: int | None
-    curve_rows: Annotated[IntArray, shape("curve"), ascending, above(0)]
-    curve: Annotated[FloatArray, shape("curve"), finite]
+    curve_rows: Annotated[IntArray, shape("curve")]
+    curve: Annotated[FloatArray, shape("curve")]
     pending: tuple[PendingScores, ...] = ()
 
     def stored_fields(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from batch2online._types import ByteArray, FloatArray, IntArray
 from batch2online.drift.betting import BINS, BLOCK
 from batch2online.rows import Rows
-from batch2online.schema import ascending, at_least, below, require, require_equal, shape, storable
+from batch2online.schema import shape, storable
 
 THINNINGS = (2**15, 2**16, 2**18, 2**20)
 """Row numbers from which on half as many blocks are watched as before."""
@@ -115,21 +115,15 @@ class ReferenceModel:
         Mean of the predicted sum.
     """
 
-    columns: Annotated[IntArray, shape("d"), ascending, at_least(0)] | None
+    columns: Annotated[IntArray, shape("d")] | None
     mean: Annotated[FloatArray, shape("d")]
     scale: Annotated[FloatArray, shape("d")]
     directions: Annotated[FloatArray, shape("d", "m")]
     targets: Annotated[FloatArray, shape("t")]
     middles: Annotated[FloatArray, shape("k")]
     ranges: Annotated[FloatArray, shape("k")]
-    tables: Annotated[ByteArray, shape("k", GRID), below(BINS)]
+    tables: Annotated[ByteArray, shape("k", GRID)]
     offset: float = 0.0
-
-    def validate(self) -> None:
-        d = len(self.mean)
-        require(1 <= d <= COLUMNS, f"mean: found {d} columns, expected 1 to {COLUMNS}")
-        require_equal("directions", self.directions.shape[1], 1 if len(self.targets) else min(3, d))
-        require((np.diff(self.tables.astype(int), axis=1) >= 0).all(), "tables: found bins that do not ascend")
 
     @classmethod
     def of(cls, rows: Rows) -> ReferenceModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -236,7 +237,8 @@ class CoresetBuilder(ABC):
 
     def _new_stream(self, width: int, n_targets: int, is_flat: bool) -> Stream:
         """Return a stream that is to begin, of rows without a model."""
-        return Stream.new(None, self, None, width, n_targets).with_flat_targets(is_flat)
+        stream = Stream.new(None, self, None, width, n_targets)
+        return replace(stream, engine=stream.engine.with_targets(is_flat))
 
     def _started(self) -> Stream:
         """Return the stream of all rows added."""

@@ -12,7 +12,8 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,13 +23,13 @@ from batch2online.engine.state import FitStatistics, RefreshState, Scores, State
 from batch2online.history import History
 from batch2online.observer import Scored
 from batch2online.problem import FitResult, check_losses
-from batch2online.record import Unscored, weighted_totals
+from batch2online.record import FEWEST_RECENT, RECENT, Record, Unscored, weighted_totals
 from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Regret, counted, regret_of
 from batch2online.rows import LARGEST_ID, Rows, all_ones, check_ids, extended, united
 from batch2online.schema import replace
-from batch2online.sketches.base import Sketch, Snapshot
+from batch2online.sketches.base import Sketch, Snapshot, with_settings
 from batch2online.warm_up import WarmUp
 
 TRIAL_ROWS = 2_000
@@ -94,6 +95,23 @@ class Engine:
         if self.window is not None:
             return "the window"
         return None if self.half_life is None else "a half-life"
+
+    def with_targets(self, flat: bool) -> Self:
+        """Return the engine for targets that come as (n,), or as (n, n_targets)."""
+        return replace(self, empty=with_settings(self.empty, flat_targets=flat))
+
+    def with_window(self, rows: int, checks: int | None) -> Self:
+        """Return the engine with a window of so many rows, which are checked so often at least."""
+        place = partial(History, self.empty.settings.block, *self.shape)
+        observers = (Record(max(FEWEST_RECENT, min(RECENT, rows))), *self.observers[1:])
+        checks = checks or self.checks_per_window
+        return replace(self, window=rows, checks_per_window=checks, observers=observers, new_history=place)
+
+    def check_all_rows_count(self, what: str) -> None:
+        """Raise if there is a window, or if the half-life is selected automatically."""
+        if self.window is not None or self.n_states > 1:
+            kind = "a window" if self.window is not None else 'half_life="auto"'
+            raise ValueError(f"{what} is for estimators of all rows or of one half-life, not for {kind}.")
 
     def new(self, history: History | None = None) -> State:
         """Return the state before the first row; ``history`` is where rows will be kept, None for a new place."""

@@ -31,7 +31,7 @@ from batch2online.results import Regret
 from batch2online.rows import Batch, RowBuffer, Rows, check_disjoint, check_ids_left, check_width
 from batch2online.schema import require
 from batch2online.sketches.antitone import AntitoneSketch
-from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, check_same, with_settings
+from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, check_same
 from batch2online.warm_up import WarmUp
 
 _NO_HISTORY = "Keep no history, or one on disk where an estimator offers it (history=)."
@@ -115,7 +115,7 @@ class Stream:
             ordered=problem is not None,
             observers=observers,
         )
-        return cls(engine, None, RowBuffer(*shape, sketch.settings.block), coreset.first_id)
+        return cls(engine, None, RowBuffer(*shape), coreset.first_id)
 
     # -- what was learned so far ----------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Stream:
     @property
     def n_targets(self) -> int:
         """Columns of the targets."""
-        return self.buffer.columns - self.buffer.width
+        return self.buffer.n_targets
 
     @property
     def n_seen(self) -> int:
@@ -169,11 +169,6 @@ class Stream:
     def next_id(self) -> int:
         """The id that the next row gets."""
         return self.buffer_id + len(self.buffer)
-
-    @property
-    def n_changes(self) -> int:
-        """How often the model has changed."""
-        return self.current.n_changes
 
     @property
     def ordered(self) -> bool:
@@ -188,20 +183,9 @@ class Stream:
         """Return the stream before the first row."""
         return replace(self, state=self.engine.new())
 
-    def with_window(self, rows: int, checks: int | None) -> Stream:
-        """Return a stream that is to begin with a window of so many rows, which are checked so often at least."""
-        checks = checks or self.engine.checks_per_window
-        observers = (Record(max(FEWEST_RECENT, min(RECENT, rows))), *self.engine.observers[1:])
-        place = partial(History, self.sketch.settings.block, self.width, self.n_targets)
-        return self.with_engine(window=rows, checks_per_window=checks, observers=observers, new_history=place)
-
     def with_history(self, history: Any) -> Stream:
         """Return the stream with its rows in another place."""
         return replace(self, state=self.state.with_history(history))
-
-    def with_flat_targets(self, flat: bool) -> Stream:
-        """Return a stream that is to begin, of targets that come as (n,), or as (n, n_targets)."""
-        return self.with_engine(empty=with_settings(self.engine.empty, flat_targets=flat))
 
     def at(self, state: State, start: int | None = None) -> Stream:
         """Return the stream in another state, with nothing buffered."""
@@ -212,19 +196,18 @@ class Stream:
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def append_rows(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Stream:
-        """Return the stream after validated rows of one call; those that make no cut only wait."""
-        if len(self.buffer) + len(points) >= self.room:
-            return self.append([(points, targets, weights)])
-        twin = object.__new__(type(self))  # small calls are most of the time of small chunks: `replace` takes longer
-        twin.__dict__.update(self.__dict__, buffer=self.buffer.append(points, targets, weights), _cache={})
-        return twin
-
     def append(self, batches: Iterable[Batch], problem: Any | None = None, answers: FloatArray | None = None) -> Stream:
         """Return the stream after these validated rows of positive weight, and with this problem where one is given.
 
-        ``answers`` (2, n) are the losses of earlier answers for all of these rows, if their targets have come late.
+        Rows that make no cut are only buffered. ``answers`` (2, n) are the losses of earlier answers for all of these
+        rows, if their targets have come late.
         """
+        if problem is None and answers is None and type(batches) is list and len(batches) == 1:
+            (batch,) = batches
+            if len(self.buffer) + len(batch[0]) < self.room:
+                twin = object.__new__(type(self))  # most of the time of small chunks: `replace` takes longer
+                twin.__dict__.update(self.__dict__, buffer=self.buffer.append(*batch), _cache={})
+                return twin
         new = replace(self) if problem is None else self.with_engine(problem=problem)
         if answers is not None and answers.size:
             known = (new.state.answered or Answered()).plus(new.next_id + np.arange(answers.shape[1]), answers)
@@ -303,23 +286,9 @@ class Stream:
 
     def unordered(self) -> Stream:
         """Return the stream as a shard, whose rows have no order."""
-        self.check_all_rows_count("A shard")
+        self.engine.check_all_rows_count("A shard")
         state = replace(self.state, has_model=False, last_id=self.buffer_id - 1)
         return replace(self.with_engine(ordered=False), state=state, room=0)
-
-    def check_all_rows_count(self, what: str) -> None:
-        """Raise if the stream has a window, or if its half-life is selected automatically."""
-        if self.engine.window is not None or self.engine.n_states > 1:
-            kind = "a window" if self.engine.window is not None else 'half_life="auto"'
-            raise ValueError(f"{what} is for estimators of all rows or of one half-life, not for {kind}.")
-
-    def compact(self) -> Stream:
-        """Return the same in which no row is buffered, and none is kept that current scores rule out."""
-        new = self.flushed()
-        sketch = new.sketch.thinned() if isinstance(new.sketch, AntitoneSketch) else new.sketch
-        if new.state.history is None and not isinstance(sketch, AntitoneSketch):
-            sketch = sketch.prepared()
-        return new.at(replace(new.state, sketch=sketch))
 
     @one_thread()
     def whole(self) -> Stream:
@@ -427,24 +396,24 @@ class Stream:
             "flat_targets": settings.flat_targets,
             "seed": settings.seed,
             "state": self.state,
-            "buffer": self.buffer,
+            "buffer": self.buffer.rows(self.buffer_id),
             "buffer_id": self.buffer_id,
             "columns": self.columns,
         }
 
     def restored(self, content: dict[str, Any]) -> Stream:
         """Return this stream, which is to begin, in the state of a file; ValueError if that has other settings."""
-        state, buffer, engine = content["state"], content["buffer"], self.engine
+        state, rows, engine = content["state"], content["buffer"], self.engine
         for each in (state, *state.others):
             check_mergeable(engine.empty, each.sketch)
             require(type(each.sketch) is type(engine.empty), f"sketch: found a {type(each.sketch).__name__}")
         n = 1 + len(state.others)
         require(n == engine.n_states, f"others: found {n} half-lives, expected {engine.n_states}")
-        require((buffer.width, buffer.columns - buffer.width) == engine.shape, "buffer: found rows of another width")
-        check_width([buffer.rows(0)], *engine.shape)
+        check_width([rows], *engine.shape)
         kinds = [type(each) for each in state.observers]
         require(kinds == [type(each) for each in engine.observers], f"observers: found {kinds}")
-        new = replace(self, state=state, buffer=buffer, buffer_id=content["buffer_id"], columns=content["columns"])
+        kept = {name: content[name] for name in ("state", "buffer_id", "columns")}
+        new = replace(self, buffer=RowBuffer.of(rows), **kept)
         if state.history is None and state.n_learned:  # a fit on a cluster keeps no rows, whatever the parameters
             new = new.with_engine(new_history=None, reads_rows=False)
         return replace(new, room=new.engine.rows_to_cut(state, new.buffer_id))

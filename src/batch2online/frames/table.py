@@ -26,12 +26,12 @@ from batch2online.frames.preparation import (
 from batch2online.frames.schema import FRAMES, FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.rows import Batch
-from batch2online.schema import above, check_value, finite, require, shape, storable
+from batch2online.schema import check_value, require, shape, storable
 
 FirstRows = tuple[
-    Annotated[FloatArray, shape("n", "d"), finite],
-    Annotated[FloatArray, shape("n", "t"), finite],
-    Annotated[FloatArray, shape("n"), finite, above(0)],
+    Annotated[FloatArray, shape("n", "d")],
+    Annotated[FloatArray, shape("n", "t")],
+    Annotated[FloatArray, shape("n")],
 ]
 """Rows as numbers, their targets, and their weights."""
 

@@ -512,9 +512,6 @@ class MeanUnderLoss(WarmUp):
         mean = self.mean.prediction
         return None if mean is None else self.loss.predictor(mean)[0]
 
-    def same_settings(self, other: object) -> bool:
-        return type(other) is type(self) and other.loss == self.loss and self.mean.same_settings(other.mean)
-
 
 PREDICTOR_LOSSES: dict[str, PredictorLoss] = {
     "logistic": Logistic(),

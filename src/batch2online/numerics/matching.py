@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.schema import Count, storable
+from batch2online.schema import storable
 
 
 @storable
@@ -29,7 +29,7 @@ class ClusterChange:
         The cluster that most of its former weight went to, if that is another one.
     """
 
-    id: Count
+    id: int
     moved: float
     kept: float
     split_from: int | None

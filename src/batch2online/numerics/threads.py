@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -43,31 +42,36 @@ def _openmp_libraries(n_modules: int) -> list[Any]:
 
 
 class _Limit:
-    """The limit of one thread of libraries whose setting is that of the process: it holds until the last user ends."""
+    """The limit of one thread of libraries whose setting is that of the process: it holds until the last user ends.
+
+    There is no lock, which an interrupt could leave held for ever: a user is added and removed by one operation each.
+    """
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
         """Start without users, as the child of a fork does."""
-        self._lock, self._users = Lock(), 0
-        self._before: list[tuple[Any, int]] = []
+        self._users: set[object] = set()
+        self._before: dict[int, tuple[Any, int]] = {}
 
-    def enter(self, libraries: list[Any]) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                counts = [(library, library.get_num_threads()) for library in libraries]
-                self._before = [(library, count) for library, count in counts if count != 1]
-                for library, _ in self._before:
-                    library.set_num_threads(1)
+    def enter(self, libraries: list[Any]) -> object:
+        """Return a new user; while there is one, the libraries have one thread."""
+        user = object()
+        self._users.add(user)
+        for library in libraries:
+            if (count := library.get_num_threads()) != 1:
+                self._before[id(library)] = library, count
+                library.set_num_threads(1)
+        return user
 
-    def exit(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                for library, count in self._before:
-                    library.set_num_threads(count)
+    def exit(self, user: object) -> None:
+        """Remove a user; the last one gives the libraries their threads back."""
+        self._users.discard(user)
+        if self._users:
+            return
+        for library, count in list(self._before.values()):
+            library.set_num_threads(count if not self._users else 1)  # another thread may begin meanwhile
 
 
 _blas_limit = _Limit()
@@ -96,8 +100,8 @@ def one_thread(columns: int | None = None) -> Iterator[None]:
     if not is_small and _is_set():
         yield
         return
-    _blas_limit.enter(_blas_libraries())
+    user = _blas_limit.enter(_blas_libraries())
     try:
         yield
     finally:
-        _blas_limit.exit()
+        _blas_limit.exit(user)

@@ -143,7 +143,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
         + max(0.0, regret.optimum / max(engine.state.n_learned, 1) - bound) * guarantee.kept,
         measured=regret.loss,
         models_promised=guarantee.models,
-        models_measured=engine.n_changes + bool(engine.has_model),
+        models_measured=engine.current.n_changes + bool(engine.has_model),
         gaps=gaps,
         is_clipped=bool(largest > bound),
     )

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.refresh.policy import Policy, check_growth, is_count
-from batch2online.schema import Count, at_least, storable
+from batch2online.schema import storable
 
 _SIMILAR = 1.2
 """Numbers of rows within this factor count as equal."""
@@ -53,10 +53,10 @@ _MOST_ROWS = 2.0**62
 class RunningMoments:
     """Weighted sum and sum of squares of a value per row."""
 
-    rows: Count = 0
-    weight: Annotated[float, at_least(0)] = 0.0
+    rows: int = 0
+    weight: float = 0.0
     total: float = 0.0
-    squares: Annotated[float, at_least(0)] = 0.0
+    squares: float = 0.0
 
     def plus(self, values: FloatArray, weights: FloatArray) -> RunningMoments:
         """Return the moments with further rows."""
@@ -99,12 +99,12 @@ class RefitBenefit:
         Whether there was a check since the refit.
     """
 
-    at: Count
-    size: Annotated[float, at_least(0)]
+    at: int
+    size: float
     former: Any = None
-    former_size: Annotated[float, at_least(0)] = 0.0
+    former_size: float = 0.0
     gains: RunningMoments = RunningMoments()
-    magnitude: Annotated[float, at_least(0)] = 0.0
+    magnitude: float = 0.0
     first: RunningMoments = RunningMoments()
     recent: RunningMoments = RunningMoments()
     is_checked: bool = False

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray, IntArray, WordArray
-from batch2online.rows import Rows, check_ascending, check_width, ones
+from batch2online.rows import Rows, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
-from batch2online.schema import Count, at_least, finite, require, require_equal, storable, stores
+from batch2online.schema import storable, stores
 from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, with_settings
 from batch2online.sketches.candidates import Candidates, copied
 from batch2online.theory import sizes
@@ -108,16 +108,16 @@ class LastCheck:
         Dimension of the problem, on which the constant depends.
     """
 
-    rows: Annotated[float, at_least(0), finite]
-    block: Annotated[int, at_least(-1)]
-    dimension: Annotated[int, at_least(1)]
+    rows: float
+    block: int
+    dimension: int
 
 
 @stores(
     statistics=Any,
     constant=float,
     parts=tuple[Candidates, ...],
-    n_unthinned=Count,
+    n_unthinned=int,
     last_check=LastCheck | None,
 )
 class AntitoneSketch(Sketch):
@@ -146,18 +146,6 @@ class AntitoneSketch(Sketch):
         self.n_unthinned = 0
         self.last_check: LastCheck | None = None
         super().__init__(settings)
-
-    def validate(self) -> None:
-        """Require candidates that ascend and are as wide as the rows."""
-        require_equal("adaptive", self.last_check is not None, self.settings.is_adaptive)
-        is_positive = 0 < self.constant < math.inf and self.settings.size > 0
-        require(is_positive, f"size: found {self.settings.size}, with constant {self.constant}")
-        require(self.parts, "parts: found none")
-        parts, (width, n_targets) = [part.rows for part in self.parts], self.settings.shape
-        check_ascending(parts)
-        check_width(parts, width, n_targets if self._stores_targets else None)
-        found = {rows.targets.shape[1] for rows in parts if len(rows)}
-        require(len(found) <= 1, f"targets: found {found} columns, expected the same in all parts")
 
     @abstractmethod
     def _new_statistics(self) -> tuple[Statistics, float, int]:

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.rows import Rows, all_ones, block_rows
-from batch2online.schema import Count, above, at_least, below, finite, require, storable, stores
+from batch2online.schema import storable, stores
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,17 +110,12 @@ class SketchSettings:
         Whether the targets of the coreset have shape (n,) rather than (n, n_targets).
     """
 
-    epsilon: Annotated[float, above(0), below(1)]
+    epsilon: float
     coreset_size: float | str | None
-    seed: Annotated[int, at_least(0), below(2**64)]
+    seed: int
     shape: tuple[int, int]
-    size: Annotated[float, above(0)] = field(default=math.inf, compare=False)
+    size: float = field(default=math.inf, compare=False)
     flat_targets: bool = field(default=False, compare=False)
-
-    def validate(self) -> None:
-        width, n_targets = self.shape
-        require(width >= 1 and n_targets >= 0, f"shape: found {self.shape}")
-        require(n_targets == 1 or not self.flat_targets, f"flat_targets: found {n_targets} targets")
 
     @property
     def is_adaptive(self) -> bool:
@@ -138,9 +133,9 @@ class SketchSettings:
 class SketchTotals:
     """Number and weight of the rows of a sketch; ``mean_weight`` counts each row by its weight."""
 
-    n_rows: Count = 0
-    weight: Annotated[float, at_least(0)] = 0.0
-    mean_weight: Annotated[float, above(0), finite] = 1.0
+    n_rows: int = 0
+    weight: float = 0.0
+    mean_weight: float = 1.0
 
     @property
     def effective_rows(self) -> float:

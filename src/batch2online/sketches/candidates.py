@@ -10,9 +10,9 @@ import numpy as np
 from batch2online import sampling
 from batch2online._types import FloatArray, WordArray
 from batch2online.decay import LEAST_WEIGHT
-from batch2online.rows import Rows, check_ascending
+from batch2online.rows import Rows
 from batch2online.sampling import kept
-from batch2online.schema import above, at_most, require_equal, shape, storable
+from batch2online.schema import shape, storable
 
 
 @storable
@@ -25,11 +25,7 @@ class Candidates:
 
     rows: Rows
     words: Annotated[WordArray, shape("n")]
-    limits: Annotated[FloatArray, shape("n"), above(0), at_most(1)]
-
-    def validate(self) -> None:
-        require_equal("rows", len(self.rows), len(self.words))
-        check_ascending([self.rows])
+    limits: Annotated[FloatArray, shape("n")]
 
     def __len__(self) -> int:
         return len(self.words)

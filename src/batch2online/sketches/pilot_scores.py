@@ -21,7 +21,7 @@ from batch2online._types import FloatArray
 from batch2online.numerics.standardizer import Standardizer
 from batch2online.numerics.triangular import inverse_root
 from batch2online.rows import Rows
-from batch2online.schema import above, ascending, at_least, finite, require, shape, storable
+from batch2online.schema import shape, storable
 
 UNIFORM, LEVERAGE, GRADIENT = 0.2, 0.3, 0.5
 """Shares of the three parts of a score."""
@@ -45,17 +45,12 @@ class ScoreScaling:
     """
 
     frame: Standardizer
-    classes: Annotated[FloatArray, shape("c"), finite, ascending]
-    whitening: Annotated[FloatArray, shape("p", "p"), finite]
-    means: Annotated[FloatArray, shape(2), finite, at_least(0)]
-    totals: Annotated[FloatArray, shape(2), finite, at_least(0)]
-    weight: Annotated[float, above(0), finite]
-    factor: Annotated[float, at_least(1), finite] = 1.0
-
-    def validate(self) -> None:
-        p = self.frame.n_columns
-        require(self.frame.intercept, "frame: found no intercept")
-        require(len(self.whitening) in (0, p), f"whitening: found {len(self.whitening)} columns, expected {p} or none")
+    classes: Annotated[FloatArray, shape("c")]
+    whitening: Annotated[FloatArray, shape("p", "p")]
+    means: Annotated[FloatArray, shape(2)]
+    totals: Annotated[FloatArray, shape(2)]
+    weight: float
+    factor: float = 1.0
 
     @classmethod
     def of(

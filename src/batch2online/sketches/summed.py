@@ -11,7 +11,7 @@ from typing import Any
 
 from batch2online._types import FloatArray
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import Weight, storable
+from batch2online.schema import storable
 from batch2online.sketches.antitone import Statistics
 
 
@@ -21,7 +21,7 @@ class Summed(Statistics):
     """Statistics of all rows, and their weight."""
 
     sums: Any
-    weight: Weight = 0.0
+    weight: float = 0.0
 
     @cached_property
     def total(self) -> Any:

@@ -13,10 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online._types import IntArray
 from batch2online.history import History
 from batch2online.rows import Rows, all_ones, ones
-from batch2online.schema import check_instance, require, storable, stores
+from batch2online.schema import check_instance, storable, stores
 from batch2online.storage.database import Database, arrays_as_bytes, arrays_of_bytes
 from batch2online.storage.errors import StoreCorrupted, StoreError, intact, typed
 
@@ -88,9 +87,6 @@ class DiskHistory(History):
         self._written = 0
         self._recent: dict[int, Rows] = {}  # the segments read last
 
-    def validate(self) -> None:
-        require(self.width >= 0 <= self.branch, f"found {self.width} columns in branch {self.branch}")
-
     def append(self, rows: Rows) -> Self:
         """Return the history with rows of one block, with larger ids than all before."""
         new = super().append(rows)
@@ -135,11 +131,6 @@ class DiskHistory(History):
             rows = get(self.database, self.branch * BRANCH + index)
             self._recent = dict([*self._recent.items(), (index, rows)][-_CACHED:])
         return rows
-
-    def _at_ascending(self, which: IntArray, places: IntArray) -> Rows:
-        """Read one segment after the other: all of them together may not fit into memory."""
-        found = [self._segment(int(index))[places[which == index]] for index in np.unique(which)]
-        return Rows.concatenate(found or [Rows.empty(self.width, self.n_targets)])
 
     def emptied(self) -> DiskHistory:
         """Return a history without any rows in another branch of the same file."""

@@ -301,9 +301,8 @@ def test_named_losses_are_what_they_say():
         np.testing.assert_allclose(
             losses_of(LOSSES[name], model, X, targets)[0], losses, rtol=1e-6, atol=1e-9, err_msg=name
         )
-        (losses, _), seen = LOSSES[name].warm_up().score(X, targets, np.ones(N))
+        (losses, _), _ = LOSSES[name].warm_up().score(X, targets, np.ones(N))
         assert losses.shape == (N,)
-        assert seen.same_settings(LOSSES[name].warm_up())
 
 
 @pytest.mark.parametrize("loss", [("quantile", 0.9), ("huber", 2.0), ("tweedie", 1.2), "poisson"])

@@ -35,7 +35,7 @@ from batch2online.quality import Baseline, ClassScores
 from batch2online.record import Averages
 from batch2online.results import most_moved
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import at_least, require, shape, storable
+from batch2online.schema import shape, storable
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.storage.tree import CheckpointError
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
@@ -73,14 +73,9 @@ class FittedEstimator:
 
     model: Any
     rows: Rows
-    order: Annotated[IntArray, shape("k"), at_least(0)] | None = None
+    order: Annotated[IntArray, shape("k")] | None = None
     last: tuple[Coreset, FloatArray] | None = field(default=None, repr=False)
     """Rows that were measured last, and their losses: a check needs them for costs and for the difference."""
-
-    def validate(self) -> None:
-        require(len(self.rows), "rows of a model: found none")
-        is_order = self.order is None or np.array_equal(np.sort(self.order), np.arange(len(self.order)))
-        require(is_order, "order: found one that is no order of clusters")
 
     def stored_fields(self) -> dict[str, object]:
         """Return what a file holds; warn if it lacks the model, unless that is one for ``restore`` anyway."""

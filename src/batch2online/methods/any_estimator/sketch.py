@@ -9,14 +9,14 @@ are merged were scored by their own models: weights stay unbiased, but the cores
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.engine.builder import CoresetBuilder
 from batch2online.rows import Rows, ones
-from batch2online.schema import Count, Weight, above, require_equal, storable, stores
+from batch2online.schema import storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.candidates import Candidates
@@ -35,9 +35,9 @@ class FixedScores(Statistics):
     depend on what was kept, and then a row would have a part in its own probability.
     """
 
-    total: Weight
-    rows: Count
-    size: Annotated[float, above(0)]
+    total: float
+    rows: int
+    size: float
 
     def add(self, rows: Rows) -> tuple[FixedScores, FloatArray]:
         new = FixedScores(self.total + float(rows.weights.sum()), self.rows + len(rows), self.size)
@@ -70,15 +70,6 @@ class PilotSamplingSketch(AntitoneSketch):
         self.labels, self.leverage = labels, leverage
         self.score_scaling: ScoreScaling | None = None
         super().__init__(settings)
-
-    def validate(self) -> None:
-        """Require the score of each candidate behind its targets, and a score scaling of rows of this shape."""
-        (width, n_targets), score_scaling = self.settings.shape, self.score_scaling
-        for part in self.parts:
-            require_equal("targets of candidates", part.rows.targets.shape[1], n_targets + 1)
-        if score_scaling is not None:
-            own = len(score_scaling.classes) if self.labels else n_targets
-            require_equal("columns of the score scaling", score_scaling.frame.n_columns, 1 + width + own)
 
     @property
     def takes_any_rows(self) -> bool:

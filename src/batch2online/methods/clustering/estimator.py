@@ -140,7 +140,7 @@ class OnlineClustering(
     def n_iter_(self) -> int:
         """Number of fits that replaced the model, each of many steps."""
         engine = self._check_fitted()
-        return engine.n_changes + engine.has_model
+        return engine.current.n_changes + engine.has_model
 
     @property
     def _n_features_out(self) -> int:

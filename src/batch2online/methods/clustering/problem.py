@@ -32,7 +32,7 @@ from batch2online.problem import (
 )
 from batch2online.record import Averages
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import at_least, finite, shape, storable
+from batch2online.schema import shape, storable
 from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
@@ -56,7 +56,7 @@ _SEEDINGS = 5
 class Centers:
     """The rows of ``points`` (k, d) are the centers."""
 
-    points: Annotated[FloatArray, shape("k", "d"), finite]
+    points: Annotated[FloatArray, shape("k", "d")]
 
 
 @storable
@@ -74,11 +74,11 @@ class ClusteringProblem(Problem):
 
     sketch_type: ClassVar[type] = ClusteringSketch
     accuracy_scale: ClassVar[float] = 10.0
-    k: Annotated[int, at_least(1)]
-    z: Annotated[float, at_least(1), finite] = 2.0
+    k: int
+    z: float = 2.0
     warm_start: bool = True
     exact: bool = False
-    churn_price: Annotated[float, at_least(0), finite] = 0.05
+    churn_price: float = 0.05
     solver: Solver | None = None
 
     @property

@@ -17,15 +17,7 @@ from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
 from batch2online.numerics.distances import nearest_squared, power, squared_distances, squared_lengths
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import (
-    Count,
-    above,
-    at_least,
-    below,
-    finite,
-    shape,
-    storable,
-)
+from batch2online.schema import shape, storable
 
 STAGES = 8
 """Number of stages per coarse draw, a byte each."""
@@ -135,9 +127,9 @@ class RaceRows(Protocol):
 class StageCandidates:
     """The points of least E / (w P) in one stage, in ascending order; P is an upper bound of D^z up to a factor."""
 
-    bound_keys: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+    bound_keys: Annotated[FloatArray, shape("n")]
     positions: Annotated[IntArray, shape("n")]
-    variables: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+    variables: Annotated[FloatArray, shape("n")]
 
     @property
     def limit(self) -> float:
@@ -180,12 +172,12 @@ class StageEntries:
 class Race:
     """The race over the first ``rows`` rows of a history."""
 
-    k: Annotated[int, at_least(1)]
-    z: Annotated[float, at_least(1), finite]
-    seed: Annotated[int, at_least(0), below(2**64)]
-    rows: Count = 0
-    origin: Annotated[FloatArray, shape("d"), finite] | None = None
-    offset: Annotated[float, above(0), finite] = 1.0
+    k: int
+    z: float
+    seed: int
+    rows: int = 0
+    origin: Annotated[FloatArray, shape("d")] | None = None
+    offset: float = 1.0
     candidates: tuple[StageCandidates, ...] = ()
 
     def updated(self, history: RaceRows) -> Race:

@@ -18,7 +18,7 @@ from batch2online.methods.clustering.race import STAGES, Race, coarse_words, fir
 from batch2online.numerics.distances import membership, nearest, power, squared_distances
 from batch2online.rows import Rows, all_ones, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
-from batch2online.schema import Count, at_least, finite, one_of, shape, storable, stores
+from batch2online.schema import shape, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics
 from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, SketchTotals
 from batch2online.sketches.candidates import Candidates
@@ -36,11 +36,11 @@ class SeedStatistics(Statistics):
     all rows nearest to c: it falls as rows are added. Without any seeds every score is infinite.
     """
 
-    seeds: Annotated[FloatArray, shape("n", "d"), finite]
+    seeds: Annotated[FloatArray, shape("n", "d")]
     k: int
-    z: Annotated[float, at_least(1), finite]
-    cost: Annotated[float, at_least(0)]
-    masses: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+    z: float
+    cost: float
+    masses: Annotated[FloatArray, shape("n")]
 
     @classmethod
     def empty(cls, seeds: FloatArray, k: int, z: float) -> Self:
@@ -263,13 +263,13 @@ def largest_value(z: float) -> float:
 
 @storable
 @stores(
-    k=Annotated[int, at_least(1)],
-    z=Annotated[float, at_least(1), finite],
-    stages=Annotated[int, one_of(1, 2)],
+    k=int,
+    z=float,
+    stages=int,
     reads_history=bool,
     race=Race,
     sampler=SeededSketch | None,
-    sampled_rows=Count,
+    sampled_rows=int,
 )
 class ClusteringSketch(Sketch):
     """Seeds of the rows and the rows that they keep; see :class:`Clustering`.
@@ -405,9 +405,9 @@ class ClusteringSketch(Sketch):
 
 @storable
 @stores(
-    k=Annotated[int, at_least(1)],
-    z=Annotated[float, at_least(1), finite],
-    stages=Annotated[int, one_of(1, 2)],
+    k=int,
+    z=float,
+    stages=int,
     history_place=str,
 )
 class Clustering(CoresetBuilder):

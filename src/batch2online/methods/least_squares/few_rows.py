@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from batch2online._types import FloatArray
 from batch2online.methods.least_squares.moments import CentredFactor, Moments
 from batch2online.numerics.triangular import column_norms
 from batch2online.rows import Rows
-from batch2online.schema import Count, above, storable
+from batch2online.schema import storable
 from batch2online.sketches.candidates import copied, scaled_rows
 
 
@@ -29,8 +28,8 @@ class FewRows:
         The rows.
     """
 
-    width: Annotated[int, above(0)]
-    n_targets: Count
+    width: int
+    n_targets: int
     intercept: bool
     held: Rows
 

@@ -30,7 +30,7 @@ from batch2online.numerics.triangular import (
     whitened,
 )
 from batch2online.rows import PIECE_ENTRIES, Rows, all_ones
-from batch2online.schema import Count, at_least, finite, number, semidefinite, shape, storable
+from batch2online.schema import shape, storable
 
 RIDGE = 1e-24
 """Relative regularisation of every column: far below any signal, far above the rounding of QR."""
@@ -76,9 +76,9 @@ class ScoreBounds:
         that part is no more than rounding.
     """
 
-    rows: Annotated[int, at_least(1)]
-    limits: Annotated[FloatArray, shape("p"), number, at_least(0)]
-    directions: Annotated[FloatArray, shape("p", "p"), finite]
+    rows: int
+    limits: Annotated[FloatArray, shape("p")]
+    directions: Annotated[FloatArray, shape("p", "p")]
     own: Annotated[BoolArray, shape("p")]
 
     def scaled(self, factor: float) -> ScoreBounds:
@@ -229,14 +229,14 @@ class Moments:
         Bounds from the last check of the condition; None while there are no rows.
     """
 
-    width: Count
-    n_targets: Count
+    width: int
+    n_targets: int
     intercept: bool
-    shift: Annotated[FloatArray, shape("p"), finite]
-    rows: Count
-    transform: Annotated[FloatArray, shape("p", "p"), finite] | None
-    untransform: Annotated[FloatArray, shape("p", "p"), finite] | None
-    gram: Annotated[FloatArray, shape("p", "p"), finite, semidefinite]
+    shift: Annotated[FloatArray, shape("p")]
+    rows: int
+    transform: Annotated[FloatArray, shape("p", "p")] | None
+    untransform: Annotated[FloatArray, shape("p", "p")] | None
+    gram: Annotated[FloatArray, shape("p", "p")]
     reference: ScoreBounds | None
 
     @classmethod

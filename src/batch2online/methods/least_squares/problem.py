@@ -24,7 +24,7 @@ from batch2online.quality import Baseline, MeanBaseline
 from batch2online.record import Averages
 from batch2online.results import most_moved
 from batch2online.rows import Rows
-from batch2online.schema import finite, shape, storable
+from batch2online.schema import shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn, coreset_excess, exact_stability
 from batch2online.warm_up import MeanSoFar
@@ -35,8 +35,8 @@ from batch2online.warm_up import MeanSoFar
 class LinearModel:
     """A linear model: ``predictions = points @ coefficients.T + intercepts``, one row of coefficients per target."""
 
-    coefficients: Annotated[FloatArray, shape("t", "d"), finite]
-    intercepts: Annotated[FloatArray, shape("t"), finite]
+    coefficients: Annotated[FloatArray, shape("t", "d")]
+    intercepts: Annotated[FloatArray, shape("t")]
 
     def predict(self, points: FloatArray) -> FloatArray:
         return np.asarray(points @ self.coefficients.T + self.intercepts)

@@ -193,7 +193,7 @@ class OnlineClassifier(ClassifierMixin, Labelled, ClassificationSettings):  # ty
     def n_iter_(self) -> int:
         """Number of fits that replaced the model, each of many steps."""
         engine = self._check_fitted()
-        return engine.n_changes + engine.has_model
+        return engine.current.n_changes + engine.has_model
 
     @property
     def error_(self) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray
 from batch2online.methods.linear_losses.grams import curvature_sum
 from batch2online.methods.losses import Local, PredictorLoss, Scale
-from batch2online.schema import at_least, finite, shape, storable
+from batch2online.schema import shape, storable
 from batch2online.theory import sizes
 
 
@@ -88,10 +88,10 @@ class Expansion:
         Weights of the rows of balanced classes; empty if classes are not balanced.
     """
 
-    constants: Annotated[FloatArray, shape("c"), finite]
-    linear: Annotated[FloatArray, shape("c", "k", "p"), finite]
-    matrix: Annotated[FloatArray, shape("c", "size", "size"), finite]
-    masses: Annotated[FloatArray, shape("m"), finite, at_least(0)]
+    constants: Annotated[FloatArray, shape("c")]
+    linear: Annotated[FloatArray, shape("c", "k", "p")]
+    matrix: Annotated[FloatArray, shape("c", "size", "size")]
+    masses: Annotated[FloatArray, shape("m")]
 
     @classmethod
     def empty(cls, n_outputs: int, n_columns: int, n_classes: int, is_balanced: bool) -> Expansion:

@@ -21,7 +21,7 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.methods.linear_losses.expansion import ExpandedRows
 from batch2online.methods.losses import PredictorLoss
 from batch2online.numerics.triangular import inverse_root, squared_lengths
-from batch2online.schema import Weight, above, at_least, finite, shape, storable
+from batch2online.schema import shape, storable
 from batch2online.sketches.pilot_scores import GRADIENT, LEVERAGE, UNIFORM
 
 _MEASURED = 50_000
@@ -53,14 +53,14 @@ class PilotModel:
         Weights of balanced classes at the fit of the model, which multiply scores; empty if classes are not balanced.
     """
 
-    theta: Annotated[FloatArray, shape("k", "p"), finite]
-    scale: Annotated[float, above(0), finite]
-    whitening: Annotated[FloatArray, shape("w", "w"), finite]
-    curvatures: Annotated[FloatArray, shape("c"), finite, above(0)]
-    means: Annotated[FloatArray, shape(2), finite, at_least(0)]
-    totals: Annotated[FloatArray, shape(2), finite, at_least(0)]
-    weight: Weight
-    factors: Annotated[FloatArray, shape("f"), finite, above(0)]
+    theta: Annotated[FloatArray, shape("k", "p")]
+    scale: float
+    whitening: Annotated[FloatArray, shape("w", "w")]
+    curvatures: Annotated[FloatArray, shape("c")]
+    means: Annotated[FloatArray, shape(2)]
+    totals: Annotated[FloatArray, shape(2)]
+    weight: float
+    factors: Annotated[FloatArray, shape("f")]
 
     @classmethod
     def unmeasured(cls, theta: FloatArray, scale: float = 1.0, weight: float = 0.0) -> PilotModel:

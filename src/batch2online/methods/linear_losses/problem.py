@@ -21,7 +21,7 @@ from batch2online.record import Averages
 from batch2online.refresh import Geometric
 from batch2online.results import most_moved
 from batch2online.rows import Rows
-from batch2online.schema import above, at_least, finite, shape, storable
+from batch2online.schema import shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import Scored, WarmUp
@@ -47,12 +47,12 @@ class LinearPredictor:
         Weights of balanced classes at the fit; empty where classes are not balanced.
     """
 
-    coefficients: Annotated[FloatArray, shape("k", "d"), finite]
-    intercepts: Annotated[FloatArray, shape("k"), finite]
-    scale: Annotated[float, above(0), finite] = 1.0
-    classes: tuple[Annotated[float, finite], ...] = ()
-    error: Annotated[float, at_least(0), finite] = 0.0
-    unknown: Annotated[float, finite] = math.log(2)
+    coefficients: Annotated[FloatArray, shape("k", "d")]
+    intercepts: Annotated[FloatArray, shape("k")]
+    scale: float = 1.0
+    classes: tuple[float, ...] = ()
+    error: float = 0.0
+    unknown: float = math.log(2)
     factors: tuple[float, ...] = ()
 
     def predictors(self, points: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ but it is not that of one stream, bit for bit.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from batch2online.methods.losses import PredictorLoss, predictor_loss
 from batch2online.numerics.standardizer import Standardizer
 from batch2online.rows import Rows, ones
 from batch2online.sampling import kept, probabilities
-from batch2online.schema import Count, Weight, at_least, storable, stores
+from batch2online.schema import storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.candidates import Candidates, copied
@@ -62,7 +62,7 @@ class AnchoredSample(NamedTuple):
     expanded: Expanded | None
     """None if the coreset holds all rows as they are."""
     weight: float
-    """Weight of all rows."""
+    """float of all rows."""
     effective_rows: float
     """Effective sample size."""
     moments: FloatArray
@@ -95,9 +95,9 @@ class ScorePerWeight(Statistics):
     row would take part in its own probability.
     """
 
-    total: Weight
-    rows: Count
-    size: Annotated[float, at_least(1)]
+    total: float
+    rows: int
+    size: float
 
     @property
     def keeps_all(self) -> bool:

@@ -14,16 +14,7 @@ from batch2online.methods.least_squares.moments import RIDGE
 from batch2online.numerics.distances import squared_lengths
 from batch2online.numerics.triangular import gram_factor, qr_factor, whitened
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import (
-    Count,
-    Weight,
-    above,
-    at_least,
-    finite,
-    semidefinite,
-    shape,
-    storable,
-)
+from batch2online.schema import shape, storable
 
 CANCELLATION = 1e-6
 """Residuals below this share of the total are computed from differences instead of squares."""
@@ -96,10 +87,10 @@ _MOST_STEPS = 10
 class Spectrum:
     """Leading eigenvalues and eigenvectors of a Gram matrix in units of ``scale`` squared, and the sum of the rest."""
 
-    values: Annotated[FloatArray, shape("k"), finite, at_least(0)]  # descending
-    vectors: Annotated[FloatArray, shape("p", "k"), finite]
-    rest: Weight
-    scale: Annotated[float, above(0), finite]
+    values: Annotated[FloatArray, shape("k")]  # descending
+    vectors: Annotated[FloatArray, shape("p", "k")]
+    rest: float
+    scale: float
 
     @property
     def total(self) -> float:
@@ -178,14 +169,14 @@ class RidgeReference:
     intercept the score of a row is at most its score among the rows of the check, around their mean.
     """
 
-    rows: Annotated[int, at_least(1)]
-    limit: Annotated[float, at_least(0)]  # largest trace that keeps the digits
-    scale: Annotated[float, above(0), finite]
-    ridge: Weight
-    directions: Annotated[FloatArray, shape("p", "r"), finite]
-    reductions: Annotated[FloatArray, shape("r"), finite, at_least(0)]
-    center: Annotated[FloatArray, shape("d"), finite] | None = None  # the mean less the shift, with an intercept
-    weight: Annotated[float, at_least(0)] = 0.0
+    rows: int
+    limit: float  # largest trace that keeps the digits
+    scale: float
+    ridge: float
+    directions: Annotated[FloatArray, shape("p", "r")]
+    reductions: Annotated[FloatArray, shape("r")]
+    center: Annotated[FloatArray, shape("d")] | None = None  # the mean less the shift, with an intercept
+    weight: float = 0.0
 
 
 @storable
@@ -195,16 +186,16 @@ class RidgeMoments:
 
     has_cheap_bounds: ClassVar[bool] = True
     has_coarse_bounds: ClassVar[bool] = True
-    width: Annotated[int, at_least(1)]
+    width: int
     intercept: bool
-    rank: Annotated[int, at_least(1)]
-    rows: Count
-    weight: Annotated[float, at_least(0)]
-    gram: Annotated[FloatArray, shape("p", "p"), finite, semidefinite] | None
-    factor: Annotated[FloatArray, shape("p", "p"), finite] | None
+    rank: int
+    rows: int
+    weight: float
+    gram: Annotated[FloatArray, shape("p", "p")] | None
+    factor: Annotated[FloatArray, shape("p", "p")] | None
     reference: RidgeReference | None
     of_few: Spectrum | None = None  # from the rows themselves
-    shift: Annotated[FloatArray, shape("d"), finite] | None = None  # with an intercept, once there are rows
+    shift: Annotated[FloatArray, shape("d")] | None = None  # with an intercept, once there are rows
 
     @classmethod
     def empty(cls, width: int, rank: int, intercept: bool) -> RidgeMoments:

@@ -20,7 +20,7 @@ from batch2online.numerics.distances import squared_lengths
 from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
 from batch2online.record import Averages
 from batch2online.rows import Rows
-from batch2online.schema import at_least, finite, shape, storable
+from batch2online.schema import shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
@@ -34,8 +34,8 @@ ROUNDING = 1e-9
 class Subspace:
     """A subspace: the rows of ``components`` (k, d) are an orthonormal basis; ``mean`` (d,) is zero unless centred."""
 
-    components: Annotated[FloatArray, shape("k", "d"), finite]
-    mean: Annotated[FloatArray, shape("d"), finite]
+    components: Annotated[FloatArray, shape("k", "d")]
+    mean: Annotated[FloatArray, shape("d")]
 
     def coordinates(self, points: FloatArray) -> FloatArray:
         return np.asarray((points - self.mean) @ self.components.T)
@@ -52,7 +52,7 @@ class LowRank(Problem):
 
     sketch_type: ClassVar[type] = RidgeLeverageSketch
     costs_are_exact: ClassVar[bool] = True
-    rank: Annotated[int, at_least(1)]
+    rank: int
     center: bool = False
     exact: bool = False
     stable_basis: bool = True

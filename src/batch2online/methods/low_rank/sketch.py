@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from batch2online.engine.builder import CoresetBuilder
 from batch2online.methods.low_rank.moments import RidgeMoments
-from batch2online.schema import at_least, storable, stores
+from batch2online.schema import storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import RowSource, SketchSettings
 from batch2online.sketches.summed import Summed
@@ -16,7 +16,7 @@ from batch2online.theory.bounds import ridge_leverage_sensitivity, ridge_running
 
 
 @storable
-@stores(statistics=Summed, rank=Annotated[int, at_least(1)], intercept=bool)
+@stores(statistics=Summed, rank=int, intercept=bool)
 class RidgeLeverageSketch(AntitoneSketch):
     """Moments of the rows, and candidates by their ridge leverage; see :class:`RidgeLeverage`."""
 
@@ -55,7 +55,7 @@ class RidgeLeverageSketch(AntitoneSketch):
 
 
 @storable
-@stores(rank=Annotated[int, at_least(1)], intercept=bool)
+@stores(rank=int, intercept=bool)
 class RidgeLeverage(CoresetBuilder):
     r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
 
