@@ -9,7 +9,8 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
 from batch2online.coresets import Clustering, Everything, Leverage, RidgeLeverage, Uniform
-from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator
+from batch2online.methods.any_estimator.fitted_estimator import FittedEstimator
+from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.methods.any_estimator.row_losses import LOSSES, loss_of, losses_of
 from batch2online.methods.clustering.problem import Centers, ClusteringProblem
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel

@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load, schema
 from batch2online.app.cli.app import run_safely
-from batch2online.methods.any_estimator import problem, weighted_fit
+from batch2online.methods.any_estimator import fitted_estimator, weighted_fit
 from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.storage.errors import StoreError
 from batch2online.storage.tree import DEEPEST, CheckpointError, decoded, encoded, state_of
@@ -254,7 +254,7 @@ def test_trust_is_given_by_names(trusted, tmp_path):
 
 def hold_no_models(patch):
     """Let files hold rows and no fitted models."""
-    patch.setattr(problem, "stored_model", lambda _: None)
+    patch.setattr(fitted_estimator, "stored_model", lambda _: None)
 
 
 def count_fits(monkeypatch):

@@ -25,8 +25,9 @@ from batch2online.estimator import Trusted
 from batch2online.input import PreparedRows, RowReader
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support
+from batch2online.methods.any_estimator.fitted_estimator import FittedEstimator, is_same, models_in
 from batch2online.methods.any_estimator.models import InputRows
-from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, is_same, models_in
+from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.methods.any_estimator.row_losses import loss_of
 from batch2online.methods.any_estimator.stored_models import check_trusted
 from batch2online.methods.any_estimator.stored_parameters import (

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import pickle
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import joblib
 import numpy as np
 from sklearn.dummy import DummyClassifier
 
@@ -18,13 +15,13 @@ from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.estimator import Trusted
 from batch2online.methods.any_estimator import clusters
 from batch2online.methods.any_estimator.defaults import kind_of, rows_in_memory
+from batch2online.methods.any_estimator.fitted_estimator import FittedEstimator, is_same
 from batch2online.methods.any_estimator.model_checks import UnusableError
 from batch2online.methods.any_estimator.models import Estimator, InputRows, Model, degrees_of, n_coefficients, n_values
 from batch2online.methods.any_estimator.no_fits import FitNeededError, may_fit
-from batch2online.methods.any_estimator.object_table import is_public
 from batch2online.methods.any_estimator.row_losses import RowLoss, losses_of
 from batch2online.methods.any_estimator.sketch import rows_of
-from batch2online.methods.any_estimator.stored_models import model_of, stored_model
+from batch2online.methods.any_estimator.stored_models import model_of
 from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
 from batch2online.methods.losses import Deviation, Logistic, ZeroOne
 from batch2online.metrics import Metrics, classification_quality, regression_quality
@@ -34,7 +31,6 @@ from batch2online.quality import Baseline, ClassScores
 from batch2online.record import Averages
 from batch2online.results import most_moved
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import shape, storable
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.storage.tree import CheckpointError
 from batch2online.tables.back import Encoding
@@ -60,56 +56,6 @@ _PREDICTED_ROWS = 500
 
 Scores = Callable[[IntArray], BoolArray]
 """Which of the rows with these ids were scored when they came."""
-
-
-@storable
-@dataclass(frozen=True, eq=False)
-class FittedEstimator:
-    """A model and the weighted rows that it was fitted to: a fit to them gives it again.
-
-    ``order`` is that in which its clusters were numbered anew, if they were. In a file the model is plain data, see
-    :mod:`stored_models`; out of a file it is that data until :meth:`EstimatorProblem.open` has checked it.
-    """
-
-    model: Any
-    rows: Rows
-    order: Annotated[IntArray, shape("k")] | None = None
-    last: tuple[Coreset, FloatArray] | None = field(default=None, repr=False)
-    """Rows that were measured last, and their losses: a check needs them for costs and for the difference."""
-
-    def stored_fields(self) -> dict[str, object]:
-        """Return what a file holds; warn if it lacks the model, unless that is one for ``restore`` anyway."""
-        stored, kind = stored_model(self.model), type(self.model)
-        if stored is None and is_public(kind):
-            warnings.warn(
-                f"The file holds the rows that {kind.__name__} was fitted on and not the fitted model, which has parts "
-                "that no file can hold: load(path, refit=True) fits it again.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return {"model": stored, "rows": self.rows, "order": self.order}
-
-    def __getstate__(self) -> dict[str, object]:
-        """Return what copies hold: losses are measured again, with the same result."""
-        return vars(self) | {"last": None}
-
-    def has_rows_of(self, other: FittedEstimator) -> bool:
-        """Return whether both models were fitted to the same rows, with the same weights."""
-        mine, theirs = self.rows, other.rows
-        return np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights)
-
-    def was_seen_to_differ(self, other: FittedEstimator) -> bool:
-        """Return whether both models were last measured on the same rows, with different losses."""
-        if self.last is None or other.last is None or self.last[0] is not other.last[0]:
-            return False
-        return not np.array_equal(self.last[1], other.last[1])
-
-    def renumbered(self, order: IntArray | None) -> FittedEstimator:
-        """Return a model that was fitted just now with its clusters in another order, if one is given."""
-        if order is None:
-            return self
-        clusters.renumber(self.model, order)
-        return replace(self, order=order)
 
 
 @dataclass(frozen=True)
@@ -480,27 +426,3 @@ def moved_importances(old: Model, new: Model) -> dict[str, Any]:
         if before.shape == after.shape:
             return {field_name: most_moved(np.abs(after - before), before, after)}
     return {}
-
-
-def is_same(one: object, other: object) -> bool:
-    """Return whether two models or settings hold the same; False where that cannot be known."""
-    try:
-        return type(one) is type(other) and bool(joblib.hash(one) == joblib.hash(other))
-    except (pickle.PicklingError, AttributeError, TypeError):  # functions without a name have nothing to compare
-        return False
-
-
-def models_in(value: object, seen: set[int] | None = None) -> Iterator[FittedEstimator]:
-    """Search every part of a stream, so that none is left out when parts are added."""
-    seen = set() if seen is None else seen
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, FittedEstimator):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from models_in(item, seen)
-    elif type(value).__module__.startswith("batch2online.") and hasattr(value, "__dict__"):
-        for item in vars(value).values():
-            yield from models_in(item, seen)
