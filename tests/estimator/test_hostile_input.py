@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -149,41 +148,13 @@ def run_once(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def finished(run_once, tmp_path):
-    """The folder of a run, to be spoilt, and the table that it read; its model does not say how rows were prepared."""
-    out = shutil.copytree(run_once / "out", tmp_path / "out")
-    batch2online.load(out / "model.b2o").save(out / "model.b2o")
-    return out, run_once / "rows.csv"
-
-
-@pytest.mark.parametrize("content", SIDE_FILES)
-@pytest.mark.slow
-def test_a_malformed_result_is_one_sentence(finished, capsys, content):
-    out, path = finished
-    (out / "result.json").write_bytes(content)
-    assert "result.json is not the result of a run" in sentence(["predict", out, path], capsys)
-
-
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize("value", [7.5, "x", [None], {"a": 1}, [1e400, 1.0], ["a", "b", "c"]])
-@pytest.mark.covering
-def test_a_malformed_preparation_is_one_sentence(finished, capsys, field, value):
-    out, path = finished
-    result = json.loads((out / "result.json").read_text())
-    result["preparation"][field] = value
-    (out / "result.json").write_text(json.dumps(result))
-    if field == "target" and value == "x":
-        assert run_safely(["predict", str(out), str(path), "--out", str(out / "p.csv")]) == 0
-    else:
-        sentence(["predict", out, path], capsys)
-
-
-@pytest.mark.parametrize("preparation", [5, {}, {"numbers": ["a"]}, {"numbers": 7}])
-def test_a_malformed_preparation_in_the_model_is_one_sentence(run_once, tmp_path, capsys, preparation):
+@pytest.mark.parametrize("facts", [5, {}, {"target": 7}, {"target": None, "units": {"a": 1}, "moments": {}}])
+def test_malformed_facts_of_columns_are_one_sentence(run_once, tmp_path, capsys, facts):
     model = batch2online.load(run_once / "out" / "model.b2o")
-    model_file.save(tmp_path / "model.b2o", model._state(), {"input": {"preparation": preparation}})
-    assert "preparation must have" in sentence(["predict", tmp_path, run_once / "rows.csv"], capsys)
+    model_file.save(tmp_path / "model.b2o", model._state(), {"input": {"facts": facts}})
+    assert "says of the columns of its run is malformed" in sentence(
+        ["predict", tmp_path, run_once / "rows.csv"], capsys
+    )
 
 
 @pytest.mark.parametrize("content", [b"[]", b"x" * 5000, b"SQLite format 3\0" + b"\0" * 5000])

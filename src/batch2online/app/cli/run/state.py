@@ -22,6 +22,7 @@ from batch2online.app.cli.run.source import Chunk
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError
 from batch2online.durable import Durable
+from batch2online.schema import conforms
 
 INPUT, APPENDED = "input", "appended"
 """Names of sources in the file: the input of the run that has created it, and files learned since."""
@@ -52,10 +53,16 @@ class Position:
 def facts_in(position: Any) -> ColumnFacts:
     """Return what a file says of the columns of its run."""
     known = position.get("facts") if isinstance(position, dict) else None
-    try:
-        return ColumnFacts() if known is None else ColumnFacts(**known)
-    except TypeError as error:
-        raise DataError("The file was not written by a run of this version.") from error
+    if known is None:
+        return ColumnFacts()
+    kinds = {"target": str | None, "units": dict[str, str], "moments": dict[str, list[float]]}
+    is_dict = isinstance(known, dict) and known.keys() == kinds.keys()
+    is_valid = is_dict and all(conforms(known[name], kind) for name, kind in kinds.items())
+    if not is_valid or any(len(pair) != 2 for pair in known["moments"].values()):
+        raise DataError("What the file says of the columns of its run is malformed.")
+    return ColumnFacts(
+        known["target"], known["units"], {name: (own[0], own[1]) for name, own in known["moments"].items()}
+    )
 
 
 class MemoryModel:
