@@ -64,7 +64,7 @@ SETS = {
                     coresets.Sensitivity(size, coreset_size=200)],
         "refresh": POLICIES[:2], "loss": ["absolute"], "resample": [True], "epsilon": [0.3],
         "coreset_size": [100], "memory": [10**6], "sensitivity": [one_in_n],
-        **SHARED,
+        "columns": ["auto"], **SHARED,
     }),
 }  # fmt: skip
 """What is left as it is, and values of options with which the coreset is that of ``fit`` on one machine."""

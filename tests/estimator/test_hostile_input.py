@@ -98,7 +98,7 @@ TABLES = {
     "mixed.jsonl": (b'{"a": "2020-01-01"}\n{"a": 3.5}\n', "line 2, column 'a': 3.5 is not a string"),
     "null.jsonl": (b"null\n", "line 1 is not a JSON object"),
     "null_inside.jsonl": (b'{"a": 1}\n' * 50 + b"null\n" + b'{"a": 2}\n', "line 51 is not a JSON object"),
-    "key.jsonl": (b'{"a\x85": 1, "b": 2}\n', "line 1: byte 0x85 is not valid UTF-8"),
+    "key.jsonl": (b'{"a\x85": 1, "b": 2}\n', "line 1: byte 0x85 at position 4 is not valid UTF-8"),
     "deep.jsonl": (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}\n", "line 1 is not valid JSON"),
     "deeper.jsonl": (b'{"a": 1}\n' * 9 + b'{"b": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n", "line 10 is not valid"),
     "half.jsonl": (b'{"a": "\\ud800"}\n', "line 1 is not valid JSON"),

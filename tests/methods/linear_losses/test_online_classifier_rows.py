@@ -39,7 +39,7 @@ def test_single_rows_follow_the_current_model_and_its_labels():
     assert len(model.predict_proba_one(X[0].tolist())) == 3
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200, "text", None, 1j])
+@pytest.mark.parametrize("value", [np.inf, 1e200, "text", 1j])
 def test_single_rows_with_invalid_values_are_refused_after_valid_ones(value):
     model, names = OnlineClassifier(random_state=0), [f"x{j}" for j in range(X.shape[1])]
     for row, label in zip(X.tolist(), labels("str"), strict=True):

@@ -110,6 +110,12 @@ def mismatch(column: str, wanted: ColumnType, found: ColumnType) -> str:
     return f"column {column!r} must contain {wanted.plural}, it contains {found.plural}{added}."
 
 
+def encoding_error(name: str, line: int, record: bytes, error: UnicodeDecodeError) -> DataError:
+    """Return the error of a line that is not UTF-8."""
+    byte = f"byte {record[error.start]:#04x} at position {error.start + 1}"
+    return DataError(f"{name}, line {line:,}: {byte} is not valid UTF-8.", Remedy.ENCODING)
+
+
 _DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?"
 _ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
 

@@ -136,7 +136,7 @@ def quotes(content: bytes, separators: bytes) -> IntArray:
     return np.array(kept, dtype=np.int64)
 
 
-class Blocks:
+class RecordBlocks:
     """The blocks of a file, of some megabytes each; those of a live file are the records received.
 
     Parameters

@@ -15,7 +15,7 @@ ROWS = 1 << 16
 
 
 class Columnar:
-    """Reader of record batches; places are rows, not lines.
+    """TableReader of record batches; places are rows, not lines.
 
     Parameters
     ----------

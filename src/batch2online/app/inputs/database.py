@@ -65,7 +65,7 @@ def _duckdb_rows(connection: Any, query: str, name: str) -> Columnar:
 
 
 class SqliteRows:
-    """Reader of the rows of a SQLite query; the first rows determine the types of columns."""
+    """TableReader of the rows of a SQLite query; the first rows determine the types of columns."""
 
     is_live = False
 

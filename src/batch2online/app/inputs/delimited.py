@@ -24,9 +24,10 @@ from batch2online.app.inputs.batch import (
     DataError,
     Remedy,
     check_zones,
+    encoding_error,
     mismatch,
 )
-from batch2online.app.inputs.blocks import Block, Blocks, first_block
+from batch2online.app.inputs.blocks import Block, RecordBlocks, first_block
 from batch2online.app.inputs.layout import WHITESPACE, Layout
 from batch2online.tables.columns import ColumnType, type_of_arrow
 
@@ -39,7 +40,7 @@ _NO_NAMES = {*MISSING, "inf", "-inf", "true", "false", "True", "False"} - {""}
 
 
 class Delimited:
-    """Reader of delimited values.
+    """TableReader of delimited values.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ class Delimited:
     def __init__(self, file: BufferedReader, name: str, layout: Layout) -> None:
         self._name, self._layout = name, layout
         self.notes: list[str] = []
-        blocks = Blocks(file, name, layout, _SEPARATORS if layout.sep is None else _quoting(layout.sep))
+        blocks = RecordBlocks(file, name, layout, _SEPARATORS if layout.sep is None else _quoting(layout.sep))
         self.is_live = blocks.is_live
         self._blocks = map(self._cleaned, iter(blocks))
         first = first_block(self._blocks, name, (layout.min_rows if self.is_live else 1) + layout.header)
@@ -110,7 +111,7 @@ class Delimited:
         try:
             (cells,) = csv.reader(io.StringIO(record.decode(), newline="\n"), delimiter=separator, strict=True)
         except UnicodeDecodeError as error:
-            raise self._encoding_error(line, record, error) from error
+            raise encoding_error(self._name, line, record, error) from error
         except (csv.Error, ValueError) as error:
             raise DataError(f"{self._name}, line {line:,}: a quoted value is not terminated.") from error
         return cells
@@ -246,7 +247,7 @@ class Delimited:
         try:
             record.decode()
         except UnicodeDecodeError as error:
-            return self._encoding_error(line, record, error)
+            return encoding_error(self._name, line, record, error)
         place = f"{self._name}, line {line:,}"
         if found := re.search(r"Expected (\d+) columns, got (\d+)", message):
             count = "1 value" if found[2] == "1" else f"{found[2]} values"
@@ -260,10 +261,6 @@ class Delimited:
                 f"{place}, column {column!r}: {cell!r} is not {expected}.", *remedies, about=(column, cell)
             )
         return DataError(f"{place}: {message}.", Remedy.FORMAT)
-
-    def _encoding_error(self, line: int, record: bytes, error: UnicodeDecodeError) -> DataError:
-        byte = f"byte {record[error.start]:#04x} at position {error.start + 1}"
-        return DataError(f"{self._name}, line {line:,}: {byte} is not valid UTF-8.", Remedy.ENCODING)
 
 
 def _quoting(separator: str) -> bytes:

@@ -31,7 +31,7 @@ _SUFFIXES = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl", "ndjson
              "ipc": "arrow"}  # fmt: skip
 
 
-class Reader(Protocol):
+class TableReader(Protocol):
     """A table of one format, to read once."""
 
     types: dict[str, pa.DataType]
@@ -47,7 +47,7 @@ class OpenFile:
     """A file with the reader of its format; ``size`` is None if it is unknown, as of pipes."""
 
     name: str
-    reader: Reader
+    reader: TableReader
     raw: BufferedReader | None = None
     size: int | None = None
 

@@ -10,8 +10,8 @@ from itertools import chain
 import orjson
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import ARROW_TYPES, Batch, DataError, Remedy
-from batch2online.app.inputs.blocks import Block, Blocks, first_block
+from batch2online.app.inputs.batch import ARROW_TYPES, Batch, DataError, Remedy, encoding_error
+from batch2online.app.inputs.blocks import Block, RecordBlocks, first_block
 from batch2online.app.inputs.layout import Layout
 from batch2online.app.inputs.values import column_of, settled_type
 
@@ -19,14 +19,14 @@ _Row = dict[str, object]
 
 
 class JsonLines:
-    """Reader of JSON objects, one per line; the first block determines the columns and their types.
+    """TableReader of JSON objects, one per line; the first block determines the columns and their types.
 
     A key that an object lacks is a missing value; a key that the first block lacks is ignored.
     """
 
     def __init__(self, file: BufferedReader, name: str, layout: Layout) -> None:
         self._name, self._missing = name, frozenset(layout.na_values)
-        blocks = Blocks(file, name, layout, separators=None)
+        blocks = RecordBlocks(file, name, layout, separators=None)
         self._blocks, self.is_live = iter(blocks), blocks.is_live
         self._first = first_block(self._blocks, name, layout.min_rows if self.is_live else 1)
         if self._first.content.lstrip().startswith(b"["):
@@ -69,10 +69,12 @@ class JsonLines:
         """Return the error of the first line that is not a JSON object."""
         for line, record in block.records():
             try:
+                record.decode()
                 row = orjson.loads(record)
+            except UnicodeDecodeError as error:
+                return encoding_error(self._name, line, record, error)
             except orjson.JSONDecodeError as error:
-                remedies = [Remedy.ENCODING] if "UTF-8" in error.msg else []
-                return DataError(f"{self._name}, line {line:,} is not valid JSON: {error.msg}.", *remedies)
+                return DataError(f"{self._name}, line {line:,} is not valid JSON: {error.msg}.")
             if not isinstance(row, dict):
                 break
         return DataError(f"{self._name}, line {line:,} is not a JSON object.")

@@ -190,7 +190,7 @@ def _places_in(content: Any) -> Iterator[Any]:
             yield from _places_in(item)
 
 
-class Reader:
+class EntryReader:
     """The objects of the entries so far."""
 
     def __init__(self, arrays: list[Array]) -> None:

@@ -17,7 +17,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from batch2online.estimator import Trusted
 from batch2online.methods.any_estimator.model_checks import UnusableError
-from batch2online.methods.any_estimator.object_table import Reader, Writer, checked_entries, types_beside
+from batch2online.methods.any_estimator.object_table import EntryReader, Writer, checked_entries, types_beside
 from batch2online.storage.tree import Array
 
 Stored = tuple[str, list[Array]]
@@ -53,7 +53,7 @@ def model_of(stored: Any, trusted: Trusted) -> Any:
             raise UnusableError(f"it holds {', '.join(missing)}; if you trust the file, add trusted=[{names}].")
         with warnings.catch_warnings():
             warnings.simplefilter("error", InconsistentVersionWarning)
-            model = Reader(arrays).read(entries)
+            model = EntryReader(arrays).read(entries)
     except UnusableError:
         raise
     except (Exception, InconsistentVersionWarning) as error:

@@ -19,7 +19,7 @@ from batch2online.homes import import_all
 from batch2online.methods.any_estimator import sensitivity  # noqa: F401  # files may name its classes
 from batch2online.methods.any_estimator.object_table import (
     SEQUENCES,
-    Reader,
+    EntryReader,
     UnnameableError,
     Writer,
     checked_entries,
@@ -152,7 +152,7 @@ class _ParameterWriter(Writer):
         return "unfitted", [name_of(kind), [[name, self.reference(item)] for name, item in params.items()]]
 
 
-class _ParameterReader(Reader):
+class _ParameterReader(EntryReader):
     """The objects of the table of a parameter."""
 
     def made_of(self, kind: str, content: Any) -> object:

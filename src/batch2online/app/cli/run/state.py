@@ -96,7 +96,10 @@ class FileModel(AbstractContextManager["FileModel"]):
     def __init__(self, path: Path, model: Any, settings: dict[str, Any], every: float) -> None:
         self._settings, self._every, self._written_at = settings, every, time.monotonic()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._durable = Durable(path, model)
+        try:
+            self._durable = Durable(path, model)
+        except ValueError as error:  # such as another estimator
+            raise DataError(f"{path}: {error} Use another --state.") from error
         try:
             self.start = self._found()
         except BaseException:
