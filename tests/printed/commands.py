@@ -41,14 +41,28 @@ class Table:
         self.path, self.second = folder / "table.csv", folder / "second.csv"
         self.rows.to_csv(self.path, index=False)
         self.rows[::-1].to_csv(self.second, index=False)
-        self.X = recompute.prepared(self.rows, self.case.drop_first, standardise=standardise)
-        y = None if self.case.target is None else self.rows[self.case.target].to_numpy()
-        self.replay = replay(self.case, self.X.to_numpy(), y, **settings)
+        self.settings = settings
+        self.X = self.features(self.rows)
+        self.replay = self.replayed(self.rows)
         others = [each for each in (*recompute.TARGETS, "weight") if each != self.case.target]
         self.words = [*self.case.words.split(), "--exclude", ",".join(others), "--missing", "mean"]
         self.words += ["--target", self.case.target] if self.case.target else []
         self.words += ["--standardize"] if standardise else []
         self.words += [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", value)]
+
+    def features(self, rows):
+        """Return the features of rows, as they are made of the first ones."""
+        return recompute.prepared(rows, self.case.drop_first, standardise=self.standardise)
+
+    def replayed(self, rows):
+        """Return what the command should have learned after these rows."""
+        y = None if self.case.target is None else rows[self.case.target].to_numpy()
+        return replay(self.case, self.features(rows).to_numpy(), y, **self.settings)
+
+    def has_other_features(self, rows):
+        """Return whether means are others with these rows: earlier losses are then of other features."""
+        own, others = recompute.moments(self.rows), recompute.moments(rows)
+        return not all(one.equals(two) for one, two in zip(own, others, strict=True))
 
     def regret(self, printed):
         """Return loss, optimum and ratio, of the rows so far."""
@@ -58,7 +72,7 @@ class Table:
         """Return loss and optimum at the rows at which the command noted them."""
         out = []
         for point in printed:
-            part = self.replay.until(point["rows"])
+            part = self.replayed(self.rows[: point["rows"]])  # features were those of fewer rows
             found = expected.regret(part, point["optimum"]) | {"half_life": 0, "changes": len(part.versions) - 1}
             out.append({name: found[name] for name in CURVE})
         return out
@@ -85,12 +99,7 @@ class Table:
         """Return coefficients, centers or components by the names of the columns, with scaling undone."""
         last = self.replay.parameters[self.replay.versions[-1][0]]
         names = [*self.X.columns]
-        scales, means = np.ones(len(names)), np.zeros(len(names))
-        if self.standardise:
-            raw = recompute.prepared(self.rows, self.case.drop_first)
-            numeric = [i for i, name in enumerate(names) if "=" not in name]
-            means[numeric] = raw.mean().to_numpy()[numeric]
-            scales[numeric] = [spread for name, spread in zip(names, self.spreads(), strict=False)]
+        means, scales = self.preparation().values()
         if "cluster_centers_" in last:
             return {
                 "centers": [dict(zip(names, row * scales + means, strict=True)) for row in last["cluster_centers_"]]
@@ -112,12 +121,6 @@ class Table:
             if last["classes"] is None
             else {"classes": dict(zip(last["classes"][-len(rows) :], rows, strict=True))}
         )
-
-    def spreads(self):
-        """Return the standard deviations of the numeric columns, without missing values; 1 of a constant."""
-        numbers = [name for name in self.X.columns if "=" not in name]
-        spread = self.rows[numbers].std(ddof=0).to_numpy()
-        return np.where(spread > 0, spread, 1.0)
 
     def document(self, printed):
         """Return what ``run --json`` should print."""
@@ -155,9 +158,12 @@ class Table:
         return out | ({"secondary_loss": regret["secondary_loss"]} if "secondary_loss" in regret else {})
 
     def preparation(self):
-        """Return means and standard deviations of the numeric columns, and how many rows they are of."""
-        numbers = [name for name in self.X.columns if "=" not in name]
-        return {"known_rows": len(self.rows), "means": self.rows[numbers].mean().to_numpy(), "scales": self.spreads()}
+        """Return by which means and standard deviations features were scaled."""
+        mean, spread = recompute.moments(self.rows) if self.standardise else ({}, {})
+        return {
+            "means": np.array([mean.get(name, 0.0) for name in self.X.columns]),
+            "scales": np.array([spread.get(name, 1.0) for name in self.X.columns]),
+        }
 
     def said(self, *printed):
         """Return the numbers that sentences may show: those of documents, and what follows from them."""
@@ -187,20 +193,19 @@ class Table:
     def night(self, shown_changes):
         """Return what ``learn --json`` should print of the same rows once more, backwards; ``show`` printed changes."""
         case, n, both = self.case, len(self.rows), pd.concat([self.rows, self.rows[::-1]], ignore_index=True)
-        X = recompute.prepared(both, case.drop_first, known=n, standardise=self.standardise)
-        y = None if case.target is None else both[case.target].to_numpy()
-        found = replay(case, X.to_numpy(), y)
-        before = [answers for at, answers in found.versions if at <= n][-1]
+        X, found = self.features(both), self.replayed(both)
+        before = self.replay.versions[-1][1]
+        before = np.concatenate([before, before[::-1]])
         measured = [
             expected.measures(found, slice(n, 2 * n), case.kind == "squared", of=of) for of in (before, found.answers)
         ]
         if case.kind == "subspace":
-            whole = (X.to_numpy()[n:] ** 2).sum()
-            for measure, answers in zip(measured, (before, found.answers), strict=True):
-                measure["variance kept"] = 1 - answers[n:].sum() / whole
+            for measure, answers, rows in zip(measured, (before, found.answers), (self.X, X[n:]), strict=True):
+                measure["variance kept"] = 1 - answers[n:].sum() / (rows.to_numpy() ** 2).sum()
         return {
             "night": 2, "rows": n, "rows_dropped": 0, "rows_seen": 2 * n, "quality_before": measured[0],
-            "quality_learning": measured[1], "quality_of_earlier_rows": expected.measures(found.until(n)),
+            "quality_learning": {} if self.has_other_features(both) else measured[1],
+            "quality_of_earlier_rows": expected.measures(self.replay),
             "order": {"evidence": expected.order(found)["evidence"]}, "seconds": Between(0, 600),
             "changes": [event for event in self.changes(shown_changes, found) if event["at"] > n],
         }  # fmt: skip

@@ -46,18 +46,32 @@ def table(seed):
     return rows.infer_objects()
 
 
-def prepared(rows, drop_first, known=None, standardise=False):
-    """Return the columns before the target as numbers: imputed means, one-hot strings as of the known first rows."""
-    features = rows.drop(columns=[*TARGETS, "weight"])
-    first = features[:known]
-    numbers = list(features.select_dtypes("number"))
-    blocks = features[numbers].fillna(first[numbers].mean()).astype(float)
-    if standardise:  # by the spread of the values that are not missing
-        spread = first[numbers].std(ddof=0)
-        blocks = (blocks - first[numbers].mean()) / spread.where(spread > 0, 1.0)
-    for name in features.columns.difference(numbers):
-        for level in sorted(first[name].unique())[1 if drop_first else 0 :]:
-            blocks[f"{name}={level}"] = (features[name] == level).astype(float)
+def first_rows(rows, known=None):
+    """Return the features of the rows of which columns are known: as many as the largest power of two."""
+    return rows.drop(columns=[*TARGETS, "weight"])[: known or 1 << (len(rows).bit_length() - 1)]
+
+
+def moments(rows, known=None):
+    """Return mean and standard deviation of each column of numbers, 1 of a constant."""
+    first = first_rows(rows, known).select_dtypes("number")
+    spread = first.std(ddof=0)
+    return first.mean(), spread.where(spread > 0, 1.0)
+
+
+def prepared(rows, drop_first, standardise=False, known=None):
+    """Return the columns before the target as numbers: imputed means, one-hot strings with those of later rows."""
+    features, first = rows.drop(columns=[*TARGETS, "weight"]), first_rows(rows, known)
+    mean, spread = moments(rows, known)
+    blocks = pd.DataFrame(index=rows.index)
+    for name, column in sorted(features.items(), key=lambda pair: pair[0] not in mean):  # numbers come first
+        if name in mean:
+            filled = column.fillna(mean[name]).astype(float)
+            blocks[name] = (filled - mean[name]) / spread[name] if standardise else filled
+            continue
+        levels = sorted(first[name].unique())
+        for level in levels[1 if drop_first else 0 :]:
+            blocks[f"{name}={level}"] = (column == level).astype(float)
+        blocks[f"{name}=other"] = (~column.isin(levels)).astype(float)
     return blocks
 
 

@@ -22,7 +22,7 @@ NAMES = {"clusters": "clustering", "subspace": "lowrank"}
 def rows_of(kind, seed):
     """Return the rows and targets of a table, standardised, as ``compare`` does for regression."""
     rows, drop = recompute.table(seed), kind in ("squared", "absolute", "classes")
-    X = recompute.prepared(rows, drop_first=drop, standardise=drop).to_numpy()
+    X = recompute.prepared(rows, drop_first=drop, standardise=drop, known=len(rows)).to_numpy()
     if kind == "subspace":
         X = X - X.mean(0)
     if kind == "classes":

@@ -147,7 +147,7 @@ class Night:
 
     def __post_init__(self) -> None:
         stream = self.model.stream
-        self.first, self.n_changes = int(stream.n_seen), int(self.model.n_changes_)
+        self.first = int(stream.n_seen)
         self._answerer = stream.answerer if stream.has_model else None
         self._codec = stream.columns.settled()
         self._record = _record_of(self.model)
@@ -194,8 +194,7 @@ class Night:
 
     def events(self) -> list[Any]:
         """Return the changes of the night, at most 10,000."""
-        count = self.model.n_changes_ - self.n_changes
-        return list(self.model.changes_[-count:]) if count else []
+        return [event for event in self.model.changes_ if event.at > self.first]
 
 
 def _record_of(model: Any) -> Record | None:
