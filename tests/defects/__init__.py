@@ -37,7 +37,6 @@ d27     defects/test_files.py::test_looking_at_an_older_file_never_touches_a_new
 d28     defects/test_input.py::test_masked_cells_are_missing
 d29     estimator/test_hostile_input.py::test_two_columns_of_one_name
 d29     estimator/test_hostile_input.py::test_odd_lines_of_json_are_one_sentence_each
-d29     estimator/test_hostile_input.py::test_a_malformed_result_is_one_sentence
 d29     estimator/test_hostile_input.py::test_json_holds_finite_numbers_alone
 d29     estimator/test_hostile_input.py::test_a_state_that_holds_no_model
 ======  ===========================================================================================================
