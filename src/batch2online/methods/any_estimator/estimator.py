@@ -546,7 +546,9 @@ class BatchToOnline(Labelled, WrappedSettings):
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._stream.plan[1]
-        if schema is None or self._stream.columns is not None:
+        if schema is None:
+            return model.predict(self._row_of(x)[None])[0]
+        if self._stream.columns is not None:
             return model.predict(self._decoded(self._row_of(x)[None], {}))[0]
         points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
         return model.predict(self._decoded(points, strings))[0]
