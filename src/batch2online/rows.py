@@ -184,8 +184,7 @@ class RowBuffer:
         return True
 
     def add_part(self, part: tuple[Any, ...], n_rows: int) -> None:
-        """Add a part of so many rows to this copy alone."""
-        """Add a part; the last step makes it visible."""
+        """Add a part of so many rows to this copy alone; the last step makes it visible."""
         at, known = self._size
         if len(self._parts) == at:
             self._parts.append(part)

@@ -319,6 +319,7 @@ class AntitoneSketch(Sketch):
         self.parts, self.n_unthinned = (candidates,), 0
 
     def keep_by_scores(self, candidates: Candidates) -> None:
+        """Keep the candidates that current scores keep, in one piece."""
         q = probabilities(self.statistics.scores(candidates.rows), self.constant * SAFETY)
         self.parts, self.n_unthinned = (candidates.within(q),), 0
 
@@ -335,6 +336,7 @@ class AntitoneSketch(Sketch):
         return Candidates.joined([self.kept(), self._not_ruled_out_coarsely(Candidates.joined(list(self._fresh)))])
 
     def kept(self) -> Candidates:
+        """Candidates chosen so far, in one piece."""
         return self.parts[0] if len(self.parts) == 1 else Candidates.joined(list(self.parts))
 
     def _merge(self, other: Any) -> None:
