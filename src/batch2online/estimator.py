@@ -24,14 +24,25 @@ from sklearn.exceptions import NotFittedError
 
 from batch2online import declaration, homes
 from batch2online import headline as words
-from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.engine.engine import Engine
 from batch2online.engine.half_lives import HALF_LIVES, HalfLifeSelection
 from batch2online.engine.state import State
 from batch2online.engine.stream import Stream
-from batch2online.input import LinearPlan, PreparedRows, RowReader, single
+from batch2online.input import (
+    LinearPlan,
+    PreparedRows,
+    RowReader,
+    all_at_hand,
+    at_hand,
+    pieces,
+    read_table,
+    single,
+    target_array,
+    validated,
+    without_target,
+)
 from batch2online.metrics import Metrics
 from batch2online.reasons import explained
 from batch2online.refresh import Policy
@@ -194,7 +205,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self
         """
         self._check_may_change()
-        X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
+        X, y, sample_weight = all_at_hand(X, y, sample_weight)
         fresh = self._unfitted_copy()
         fresh.stream = fresh.applied(fresh.prepare(X, y, sample_weight))
         fresh.stream = fresh.with_final_columns()
@@ -238,7 +249,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
         """
         self._check_may_change()
-        X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
+        X, y, sample_weight = all_at_hand(X, y, sample_weight)
         if not self.__sklearn_is_fitted__():
             fresh = self._unfitted_copy()
             fresh.stream = fresh.applied(fresh.prepare(X, y, sample_weight))
@@ -304,7 +315,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         for change in (of_rows, of_targets):
             if change is not None:
                 problem = change(self._stream.problem if problem is None else problem)
-        return PreparedRows(given.pieces(X, targets, sample_weight), problem)
+        return PreparedRows(pieces(X, targets, sample_weight), problem)
 
     def applied(self, rows: PreparedRows) -> Stream:
         """Return the stream after these rows."""
@@ -322,14 +333,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return None, None
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        return given.target_array(y), None
+        return target_array(y), None
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """Return X as an array or CSR matrix of finite numbers, names checked."""
         columns = None if reset or not self.__sklearn_is_fitted__() else self._stream.columns
         if columns is None:
-            return given.validated(self, X, reset, self._largest)
-        return self._features_of(self._read_table(given.at_hand(X), reset))
+            return validated(self, X, reset, self._largest)
+        return self._features_of(self._read_table(at_hand(X), reset))
 
     def _checked_rows(self, X: Any) -> FloatArray:
         """Return rows to predict or transform as a dense array; the state is unchanged."""
@@ -384,7 +395,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         To learn them while features are not settled, all columns are needed.
         """
         codec = self._shard_columns if reset else self._stream.columns
-        table: TypedTable = given.read_table(self, X, codec, reset, learns)
+        table: TypedTable = read_table(self, X, codec, reset, learns)
         if codec is None:
             return table
         in_order = [name for name in table.names if name in codec.table_names]
@@ -416,9 +427,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         Rows without a target are skipped.
         """
-        if self._needs_targets and (skipped := given.without_target(y)) is not None and len(skipped) == len(table):
+        if self._needs_targets and (skipped := without_target(y)) is not None and len(skipped) == len(table):
             _warn(f"rows without a target are skipped, {skipped.sum():,} here; predict answers them")
-            table, y = table[~skipped], given.target_array(y)[~skipped]
+            table, y = table[~skipped], target_array(y)[~skipped]
             is_weighted = sample_weight is not None and np.ndim(sample_weight)
             sample_weight = np.asarray(sample_weight)[~skipped] if is_weighted else sample_weight
         y, of_targets = self._prepared_targets(y)
