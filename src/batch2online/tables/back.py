@@ -32,10 +32,8 @@ from batch2online.tables.columns import (
     ZONED,
     Column,
     ColumnError,
-    checked_names,
     converted,
     is_missing,
-    rectangular,
     unsupported,
 )
 from batch2online.tables.strings import MISSING, StringTable, hash_code
@@ -236,7 +234,8 @@ def read(X: Any, schema: FrameSchema | None = None, container: str | None = None
     container = container or container_of(X) or "array"
     if schema is not None and (container in LISTS) != (schema.container in LISTS):
         raise ValueError(f"X must be rows in a container like {schema.container}, as before, got {container}.")
-    names, columns, of = _columns_of(X, container)
+    names, given, of = _columns_of(X, container)
+    columns = list(given)
     if not columns:
         raise ValueError("Found rows with 0 feature(s) while a minimum of 1 is required.")
     if schema is not None and len(columns) != len(schema.columns):
@@ -259,10 +258,7 @@ def read(X: Any, schema: FrameSchema | None = None, container: str | None = None
 
 def _read_column(values: Any, of: Any, before: Form | None, name: Any) -> tuple[Form, Column]:
     """Return a column, and its form after the rows before."""
-    try:
-        column = of(values)
-    except ColumnError as error:
-        raise ColumnError(error.row, error.why, name) from error
+    column = typed.read_column(name, values, of)
     if before is not None and before.kind != EMPTY:
         return before, converted(before.name, column, before.kind)
     return Form(name, column.kind, *_form_of(values, column.kind)), column
@@ -280,23 +276,17 @@ def read_one(x: Any, schema: FrameSchema) -> EncodedRows:
     return read(row, schema, "array")
 
 
-def _columns_of(X: Any, container: str) -> tuple[Any, list[Any], Any]:
+def _columns_of(X: Any, container: str) -> tuple[list[Any], Iterable[Any], Any]:
     """Return the names of the columns, the columns, and the function that reads one."""
-    if container == "pandas":
-        series = [_plain_series(X.iloc[:, place]) for place in range(X.shape[1])]
-        return checked_names(list(X.columns)), series, typed.of_series
-    if container == "polars":
-        return X.columns, X.get_columns(), _of_polars
-    if container == "arrow":
-        return checked_names(X.schema.names), X.columns, typed.of_arrow
-    if container == "array":
-        values = rectangular(X)
-        values = values.astype(object) if values.dtype.kind in "UT" else values
-        return range(values.shape[1]), list(values.T), typed.of_values
     if container == "dicts":
         return [None], [[_as_json(row, number) for number, row in enumerate(X)]], typed.of_values
-    of = {"pandas series": typed.of_series, "polars series": _of_polars}.get(container, typed.of_values)
-    return [X.name if container.endswith("series") else None], [X], partial(_strings_alone, of)
+    if container in LISTS:
+        own = {"pandas series": typed.of_series, "polars series": _of_polars}.get(container, typed.of_values)
+        return [X.name if container.endswith("series") else None], [X], partial(_strings_alone, own)
+    names, columns, of = typed.columns_of(X, container)
+    if container == "pandas":
+        return names, map(_plain_series, columns), of
+    return names, columns, _of_polars if container == "polars" else of
 
 
 def _plain_series(series: Any) -> Any:

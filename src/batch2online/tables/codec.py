@@ -33,6 +33,7 @@ from batch2online.tables.columns import (
     joined,
     of_strings,
     of_values,
+    read_column,
     short,
 )
 
@@ -454,13 +455,8 @@ class Codec:
         """Return one row as a table, from its values in the order of the columns."""
         if len(values) != len(self.table_names):
             raise ValueError(f"x must have {len(self.table_names)} values, got {len(values)}.")
-        columns = []
-        for name, value in zip(self.table_names, values, strict=True):
-            try:
-                columns.append(of_values([value]))
-            except ColumnError as error:
-                raise ColumnError(0, error.why, name) from error
-        return TypedTable(self.table_names, tuple(columns), 1)
+        pairs = zip(self.table_names, values, strict=True)
+        return TypedTable(self.table_names, tuple(read_column(name, [value], of_values) for name, value in pairs), 1)
 
     def encode(self, table: TypedTable) -> FloatArray:
         """Return the rows of a checked table as rows of numbers."""
