@@ -23,8 +23,9 @@ from batch2online.app.cli.tasks import Task
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of, source_of
 from batch2online.app.inputs.batch import DATES, mismatch
-from batch2online.tables.codec import Codec, Columns, ColumnsWarning
+from batch2online.tables.codec import Codec, ColumnsWarning
 from batch2online.tables.columns import EMPTY, NUMBER, STRING, Column, ColumnError, ColumnType, TypedTable, common, read
+from batch2online.tables.options import Columns
 from batch2online.validation import LARGEST
 
 Chunk = tuple[TypedTable, Any]
