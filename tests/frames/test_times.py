@@ -17,8 +17,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from batch2online import BatchToOnline
 from batch2online.schema import check_instance
-from batch2online.tables.back import Form, read, read_one
+from batch2online.tables.back import read, read_one
 from batch2online.tables.columns import ColumnType
+from batch2online.tables.forms import Form
 from batch2online.tables.strings import StringTable
 
 N = 40

@@ -60,8 +60,8 @@ MAX_CHARACTERS = 2**24
 _EXACT = 2**53
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _TOO_FINE = "holds a time finer than a microsecond: round the column."
-_EPOCH = dt.datetime(1970, 1, 1)
-_EPOCH_UTC = _EPOCH.replace(tzinfo=dt.UTC)
+EPOCH = dt.datetime(1970, 1, 1)
+EPOCH_UTC = EPOCH.replace(tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _ISO = re.compile(
     r"\d{4}-[01]\d-[0-3]\d([T ][0-2]\d:[0-5]\d(:[0-6]\d([.,]\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?",
@@ -267,7 +267,7 @@ def iso_time(word: str) -> tuple[str, float] | None:
 def _of_datetime(value: dt.datetime) -> tuple[str, float]:
     is_zoned = value.utcoffset() is not None
     plain = value if is_zoned else value.replace(tzinfo=None)
-    return ZONED if is_zoned else TIME, float((plain - (_EPOCH_UTC if is_zoned else _EPOCH)) // _MICROSECOND)
+    return ZONED if is_zoned else TIME, float((plain - (EPOCH_UTC if is_zoned else EPOCH)) // _MICROSECOND)
 
 
 # -- arrays of values -----------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ def _of_object(value: Any, row: int) -> tuple[str, float]:
     if isinstance(value, dt.datetime):
         return _of_datetime(value.to_pydatetime() if hasattr(value, "to_pydatetime") else value)
     if isinstance(value, dt.date):
-        return TIME, 86_400e6 * (value.toordinal() - _EPOCH.toordinal())
+        return TIME, 86_400e6 * (value.toordinal() - EPOCH.toordinal())
     if isinstance(value, dt.timedelta):
         return DURATION, float(value // _MICROSECOND)
     if isinstance(value, dt.time):
