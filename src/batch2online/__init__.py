@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from batch2online.methods.least_squares.estimator import OnlineRegression
     from batch2online.methods.linear_losses.estimator import OnlineClassifier
     from batch2online.methods.low_rank.estimator import OnlineLowRank
-    from batch2online.tables.codec import Columns
+    from batch2online.tables.options import Columns
 
 __version__ = "0.2.0"
 

@@ -54,8 +54,9 @@ from batch2online.theory.sizes import adaptive_epsilon
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
 
 if TYPE_CHECKING:
-    from batch2online.tables.codec import Codec, Columns
+    from batch2online.tables.codec import Codec
     from batch2online.tables.columns import TypedTable
+    from batch2online.tables.options import Columns
 
 _FIRST_CALLS = RLock()
 _EXACT = 2.0**53
@@ -378,7 +379,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         given = getattr(self, "columns", None)
         if given is None or (given == "auto" and self._is_on_disk):  # these rows are numbers
             return None
-        from batch2online.tables.codec import Columns
+        from batch2online.tables.options import Columns
 
         if given != "auto" and not isinstance(given, Columns):
             raise ValueError(f'columns must be "auto", Columns(...) or None, got {given!r}.')
@@ -1275,7 +1276,7 @@ def _in_order(x: Mapping[str, Any], names: Any, excluded: Any = ()) -> Any:
 
 def _numbers_of(table: TypedTable) -> FloatArray:
     """Return the numbers of a table in the units of features, 0 for missing values and strings."""
-    from batch2online.tables.codec import UNITS
+    from batch2online.tables.coded import UNITS
     from batch2online.tables.columns import STRING
 
     columns = (np.zeros(len(table)) if c.kind == STRING else c.values / UNITS.get(c.kind, 1.0) for c in table.columns)
@@ -1390,7 +1391,7 @@ def check_plain(params: dict[str, Any]) -> None:
         if name != "columns" or isinstance(value, str | None):
             check_value(name, value, _Plain | Policy)
         else:
-            from batch2online.tables.codec import Columns
+            from batch2online.tables.options import Columns
 
             check_value(name, value, Columns)
 

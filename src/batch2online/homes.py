@@ -6,7 +6,7 @@ from importlib import import_module
 
 HOMES = {
     "BatchToOnline": "batch2online.methods.any_estimator.estimator",
-    "Columns": "batch2online.tables.codec",
+    "Columns": "batch2online.tables.options",
     "Durable": "batch2online.durable",
     "OnlineClassifier": "batch2online.methods.linear_losses.estimator",
     "OnlineClustering": "batch2online.methods.clustering.estimator",

@@ -14,7 +14,7 @@ from batch2online.declaration import declared, setting
 
 if TYPE_CHECKING:
     from batch2online.refresh import Policy
-    from batch2online.tables.codec import Columns
+    from batch2online.tables.options import Columns
 else:
     Policy = Columns = Any  # not imported: they need NumPy
 

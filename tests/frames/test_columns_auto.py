@@ -22,7 +22,7 @@ import batch2online.dask
 from batch2online import Columns, Durable, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.app.cli.app import app
 from batch2online.storage.tree import CheckpointError, parts_of
-from batch2online.tables import codec
+from batch2online.tables.first_rows import FirstRows
 
 N, AT = 40, 24
 SHORT = Columns(first_rows=AT)
@@ -310,7 +310,7 @@ def test_forged_files_are_refused(tmp_path):
     for own in forged.values():
         wrong = clone(model)
         vars(wrong).update(vars(model), _stream=model._stream)
-        first = codec.FirstRows(*((part,) for part in own))
+        first = FirstRows(*((part,) for part in own))
         wrong._stream = replace(model._stream, columns=replace(columns, first=first))
         wrong.save(tmp_path / "forged")
         with pytest.raises(CheckpointError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from batch2online.tables.codec import Coded
+from batch2online.tables.coded import Coded
 from batch2online.tables.columns import DURATION, STRING, TIME, ZONED
 
 _UNITS = {TIME: "days since 1970", ZONED: "days since 1970, UTC", DURATION: "hours"}

@@ -8,19 +8,18 @@ as they came; whenever its features change, the rows so far are learned again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from batch2online import schema
 from batch2online._types import FloatArray
-from batch2online.rows import ones
-from batch2online.schema import require, shape, storable
+from batch2online.schema import require, storable
+from batch2online.tables.coded import PARTS, UNITS, Coded, ValuePlan
 from batch2online.tables.columns import (
-    DURATION,
     EMPTY,
     NUMBER,
     STRING,
@@ -31,292 +30,18 @@ from batch2online.tables.columns import (
     TypedTable,
     converted,
     joined,
-    of_strings,
     of_values,
-    short,
+    read_column,
 )
-
-UNITS = {TIME: 86_400e6, ZONED: 86_400e6, DURATION: 3_600e6}
-"""Microseconds of a day for times, of an hour for durations."""
-
-PARTS: dict[str, Callable[[FloatArray], Any]] = {
-    "hour": lambda days: days % 1 * 24,
-    "weekday": lambda days: (np.floor(days) + 3) % 7 + 1,  # 1 January 1970 was a Thursday
-    "month": lambda days: np.floor(days).astype("M8[D]").astype("M8[M]").astype(np.int64) % 12 + 1,
-}
-"""Parts of dates as functions of days since 1970."""
+from batch2online.tables.first_rows import FirstRows
+from batch2online.tables.options import Columns
 
 _UNNAMED = re.compile(r"(|Unnamed: \d+(\.\d+)?|__index_level_\d+__)( \(\d+\))?")
 _INDEX_NAME = re.compile(r"(index|rownames|level_0)( \(\d+\))?")
-_CHOICES: dict[str, tuple[Any, ...]] = {
-    "dates": (None, "number", "parts", "refuse"),
-    "missing": ("indicator", "mean", "refuse", "keep"),
-    "unknown": ("other", "ignore", "refuse"),
-}
 
 
 class ColumnsWarning(UserWarning):
     """What was decided about the columns of a table, and the option that says otherwise."""
-
-
-@storable
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """How the columns of tables become rows of numbers: the parameter ``columns`` of the estimators.
-
-    Parameters
-    ----------
-    strings : list of str
-        Columns of categories, also if they hold numbers.
-    numbers : list of str
-        Columns of numbers that are written as strings, with ``decimal`` and ``thousands``.
-    dates : {None, "number", "parts", "refuse"}
-        Dates are days since 1970; with "parts" also hour, weekday and month.
-    decimal, thousands : str, str or None
-        The decimal separator, and the separator of thousands, of ``numbers``.
-    missing : {"indicator", "mean", "refuse", "keep"}
-        A missing value takes the mean of its column, with a column that says so, or without; a missing string is a
-        category. "keep" leaves NaN in numbers, for estimators that take it.
-    max_levels : int
-        One-hot columns of a column of strings, for the most frequent ones.
-    exclude, keep : list of str
-        Columns to leave out; columns to use even if they look like an index of the rows, or like names.
-    unknown : {"other", "ignore", "refuse"}
-        Strings without a one-hot column share one, have none, or are refused.
-    standardize : bool
-        Whether columns of numbers get mean 0 and standard deviation 1.
-    first_rows : int
-        Rows of the stream from which all this is learned; nothing changes after them.
-
-    Examples
-    --------
-    >>> from batch2online import Columns, OnlineRegression
-    >>> model = OnlineRegression(columns=Columns(strings=["zip"], numbers=["price"], decimal=","))
-    >>> model = model.partial_fit({"zip": [8010, 4020], "price": ["1,5", "2,0"]}, [1.0, 2.0])
-    >>> model.columns_.names
-    ['price', 'zip=8010', 'zip=other']
-    """
-
-    strings: Sequence[str] = ()
-    numbers: Sequence[str] = ()
-    dates: str | None = None
-    decimal: str = "."
-    thousands: str | None = None
-    missing: str = "indicator"
-    max_levels: int = 100
-    exclude: Sequence[str] = ()
-    keep: Sequence[str] = ()
-    unknown: str = "other"
-    standardize: bool = False
-    first_rows: int = 10_000
-
-    def __post_init__(self) -> None:
-        for name in ("strings", "numbers", "exclude", "keep"):
-            given = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(each, str) for each in given):
-                raise TypeError(f"Columns({name}=...) must be a list of names of columns, got {given!r}.")
-            object.__setattr__(self, name, tuple(given))
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                shown = " or ".join(map(repr, choices))
-                raise ValueError(f"Columns({name}=...) must be {shown}, got {getattr(self, name)!r}.")
-        for name in ("max_levels", "first_rows"):
-            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
-                raise ValueError(f"Columns({name}=...) must be a number above 0, got {getattr(self, name)!r}.")
-        separators = [self.decimal] if self.thousands is None else [self.decimal, self.thousands]
-        if not all(isinstance(each, str) and len(each) == 1 for each in separators) or len({*separators}) < len(
-            separators
-        ):
-            raise ValueError(f"decimal and thousands must be different characters, got {separators}.")
-
-    def __repr__(self) -> str:
-        given = {
-            each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default
-        }
-        shown = (f"{name}={list(value) if isinstance(value, tuple) else value!r}" for name, value in given.items())
-        return f"Columns({', '.join(shown)})"
-
-    def applied(self, table: TypedTable) -> TypedTable:
-        """Return a table without excluded columns, with strings and numbers as these options say.
-
-        Single rows skip this if :meth:`Codec.encode_one` can encode them: an option that changes values must be used
-        there too.
-        """
-        if not (self.exclude or self.strings or self.numbers):
-            return table
-        found = {name: column for name, column in table.by_name.items() if name not in self.exclude}
-        for name in self.strings:
-            if name in found:
-                found[name] = _as_strings(name, found[name])
-        for name in self.numbers:
-            if name in found:
-                found[name] = self._as_numbers(name, found[name])
-        return TypedTable(tuple(found), tuple(found.values()), table.n_rows)
-
-    def _as_numbers(self, name: str, column: Column) -> Column:
-        if column.kind != STRING:
-            return column
-        found = []
-        for place, word in enumerate(column.words):
-            plain = word.strip() if self.thousands is None else word.strip().replace(self.thousands, "")
-            try:
-                found.append(float(plain.replace(self.decimal, ".")))
-            except ValueError:
-                row = int((column.values == place).argmax())
-                why = f"holds {short(word)}, no number with decimal={self.decimal!r}, thousands={self.thousands!r}."
-                raise ColumnError(row, why, name) from None
-        return Column(NUMBER, column.mapped(found))
-
-
-def _as_strings(name: str, column: Column) -> Column:
-    if column.kind in (STRING, EMPTY):
-        return column
-    if column.kind != NUMBER:
-        raise ValueError(f"Column {name!r} holds {column.kind}s: Columns(strings=...) takes strings and numbers.")
-    return of_strings(None if v != v else str(int(v)) if v.is_integer() else repr(v) for v in column.values.tolist())
-
-
-@storable
-@dataclass(frozen=True)
-class Coded:
-    """A column and the numbers that it becomes: its value and parts of it, or one for each level; others; missing."""
-
-    name: str
-    kind: str
-    means: tuple[float, ...] = ()
-    scales: tuple[float, ...] = ()
-    parts: tuple[str, ...] = ()
-    levels: tuple[str, ...] = ()
-    drop_first: bool = False
-    has_other: bool = False
-    has_missing: bool = False
-    is_truncated: bool = False
-
-    def validate(self) -> None:
-        require(set(self.parts) <= PARTS.keys(), f"parts: found {self.parts[:3]}")
-        sizes = {0} if self.kind == STRING else {1 + len(self.parts)}
-        require({len(self.means)} == sizes, f"means: found {len(self.means)}")
-        require(len(self.scales) in (0, len(self.means)), f"scales: found {len(self.scales)}")
-        require(
-            all(abs(value) < np.inf for value in (*self.means, *self.scales)), "means: found one that is not finite"
-        )
-
-    @property
-    def own_names(self) -> list[str]:
-        """Names of its numbers."""
-        if self.kind == STRING:
-            other = "(other)" if "other" in self.levels else "other"
-            words = [*self.levels[self.drop_first :], *([other] if self.has_other else [])]
-            found = [f"{self.name}={word}" for word in words]
-        else:
-            suffix = " (standardised)" if self.scales else ""
-            found = [self.name + suffix, *(f"{self.name}: {part}{suffix}" for part in self.parts)]
-        return [*found, *([f"{self.name} is missing"] if self.has_missing else [])]
-
-    def values(self, column: Column) -> list[FloatArray]:
-        """Return its value and the parts of it, NaN where it is missing."""
-        own = column.values / UNITS[self.kind] if self.kind in UNITS else column.values
-        if not self.parts:
-            return [own]
-        known = np.where(column.missing, 0.0, own)
-        return [own, *(np.where(column.missing, np.nan, PARTS[part](known)) for part in self.parts)]
-
-    def encoded(self, column: Column, options: Columns) -> Iterator[Any]:
-        """Yield the columns of numbers."""
-        if column.has_gaps and options.missing == "refuse":
-            advice = "Columns(missing='indicator') takes the mean and says so in a column of its own."
-            raise ColumnError(int(column.missing.argmax()), f"holds a missing value: {advice}", self.name)
-        if self.kind == STRING:
-            yield from self._one_hot(column, options)
-        else:
-            for place, values in enumerate(self.values(column)):
-                if column.has_gaps and options.missing != "keep":
-                    values = np.where(column.missing, self.means[place], values)
-                yield (values - self.means[place]) / self.scales[place] if self.scales else values
-        if self.has_missing:
-            yield column.missing
-
-    def _one_hot(self, column: Column, options: Columns) -> Iterator[Any]:
-        known = {level: place for place, level in enumerate(self.levels)}
-        if options.unknown == "refuse" and (unknown := [w for w in column.words if w not in known]):
-            row = int((column.values == column.words.index(unknown[0])).argmax())
-            why = f"holds {short(unknown[0])}, which the first rows did not: Columns(unknown='other') takes it."
-            raise ColumnError(row, why, self.name)
-        at = np.array([*(known.get(word, -1) for word in column.words), -2 if self.has_missing else -1])
-        found = at[column.places]
-        for place in range(self.drop_first, len(self.levels)):
-            yield found == place
-        if self.has_other:
-            yield found == -1
-
-
-@storable
-@dataclass(frozen=True, eq=False)
-class FirstRows:
-    """All rows of a stream as they came, their targets and weights, in one or more parts.
-
-    ``tail`` are rows of numbers that came one by one, with their targets; each stream has its own.
-    """
-
-    tables: tuple[TypedTable, ...] = ()
-    targets: tuple[Annotated[FloatArray, shape("n", "t")], ...] = ()
-    weights: tuple[Annotated[FloatArray, shape("n")], ...] = ()
-    tail: list[tuple[Any, Any]] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return self._n_in_parts + len(self.tail)
-
-    @cached_property
-    def _n_in_parts(self) -> int:
-        return sum(map(len, self.tables))
-
-    def stored_fields(self) -> dict[str, Any]:
-        """Return the rows in one part, for a file."""
-        own = self.in_one
-        return {"tables": own.tables, "targets": own.targets, "weights": own.weights, "tail": []}
-
-    @property
-    def parts(self) -> FirstRows:
-        """The same rows with the single ones as a part."""
-        if not self.tail:
-            return self
-        rows, targets = (np.array(part, dtype=np.float64) for part in zip(*self.tail, strict=True))
-        table = TypedTable(self.tables[0].names, tuple(Column(NUMBER, values) for values in rows.T.copy()), len(rows))
-        return FirstRows(self.tables, self.targets, self.weights).plus(
-            table, targets.reshape(len(rows), -1), ones(len(rows))
-        )
-
-    @property
-    def in_one(self) -> FirstRows:
-        """The same rows in one part."""
-        own = self.parts
-        if len(own.tables) < 2:
-            return own
-        joint = np.concatenate(own.targets), np.concatenate(own.weights)
-        return FirstRows((joined(own.tables),), (joint[0],), (joint[1],))
-
-    def plus(self, table: TypedTable, targets: FloatArray, weights: FloatArray) -> FirstRows:
-        """Return the rows with further ones."""
-        own = self.parts if len(self.tables) < _MOST_PARTS else self.in_one
-        new = FirstRows((*own.tables, table), (*own.targets, targets), (*own.weights, weights))
-        vars(new)["_n_in_parts"] = len(own) + len(table)
-        return new
-
-    def append_one(self, values: Sequence[float], target: tuple[float, ...], learn: Callable[[], bool]) -> bool:
-        """Add a row of numbers in place if ``learn`` learns it; return whether it did."""
-        n = len(self.tail)
-        try:
-            self.tail.append((values, target))
-            is_learned = learn()
-        except BaseException:
-            del self.tail[n:]
-            raise
-        if not is_learned:
-            del self.tail[n:]
-        return is_learned
-
-
-_MOST_PARTS = 64
 
 
 @storable
@@ -458,13 +183,8 @@ class Codec:
         """Return one row as a table, from its values in the order of the columns."""
         if len(values) != len(self.table_names):
             raise ValueError(f"x must have {len(self.table_names)} values, got {len(values)}.")
-        columns = []
-        for name, value in zip(self.table_names, values, strict=True):
-            try:
-                columns.append(of_values([value]))
-            except ColumnError as error:
-                raise ColumnError(0, error.why, name) from error
-        return TypedTable(self.table_names, tuple(columns), 1)
+        pairs = zip(self.table_names, values, strict=True)
+        return TypedTable(self.table_names, tuple(read_column(name, [value], of_values) for name, value in pairs), 1)
 
     def encode(self, table: TypedTable) -> FloatArray:
         """Return the rows of a checked table as rows of numbers."""
@@ -507,29 +227,8 @@ class Codec:
         return found
 
     @cached_property
-    def _plans(self) -> list[_Plan]:
-        return [self._plan(each) for each in self.coded]
-
-    def _plan(self, each: Coded) -> _Plan:
-        options = replace(self.options, missing="mean", unknown="ignore")
-
-        def numbers(kind: str, values: FloatArray, words: Sequence[str] = ()) -> list[list[float]]:
-            column = Column(kind, values, tuple(words))
-            found = np.array([*each.encoded(column, options)], dtype=np.float64).reshape(-1, len(values))
-            return found.T.tolist()
-
-        is_string = each.kind == STRING
-        known = numbers(STRING, np.arange(float(len(each.levels))), each.levels) if is_string else []
-        other = numbers(STRING, np.zeros(1), ["\0"])[0] if is_string and self.options.unknown != "refuse" else None
-        takes_gaps = self.options.missing != "refuse" and (is_string or self.options.missing != "keep")
-        return _Plan(
-            place=self.table_names.index(each.name),
-            is_number=each.kind == NUMBER and not each.scales,
-            without_gap=[0.0] * each.has_missing,
-            strings=dict(zip(each.levels, known, strict=True)),
-            other=other,
-            missing=numbers(each.kind, np.array([np.nan]))[0] if takes_gaps else None,
-        )
+    def _plans(self) -> list[ValuePlan]:
+        return [each.value_plan(self.table_names.index(each.name), self.options) for each in self.coded]
 
     @cached_property
     def is_identity(self) -> bool:
@@ -681,17 +380,6 @@ class Codec:
             columns.append(Column(kind, own.copy(), tuple(words)))
             columns[-1].validate()
         return TypedTable(self.table_names, tuple(columns), len(values))
-
-
-class _Plan(NamedTuple):
-    """How single values of a column become numbers: strings by level, others, a missing value; None where refused."""
-
-    place: int
-    is_number: bool
-    without_gap: list[float]
-    strings: dict[str, list[float]]
-    other: list[float] | None
-    missing: list[float] | None
 
 
 _PLAIN = (float, int, bool)

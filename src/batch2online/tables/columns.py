@@ -60,8 +60,8 @@ MAX_CHARACTERS = 2**24
 _EXACT = 2**53
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _TOO_FINE = "holds a time finer than a microsecond: round the column."
-_EPOCH = dt.datetime(1970, 1, 1)
-_EPOCH_UTC = _EPOCH.replace(tzinfo=dt.UTC)
+EPOCH = dt.datetime(1970, 1, 1)
+EPOCH_UTC = EPOCH.replace(tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _ISO = re.compile(
     r"\d{4}-[01]\d-[0-3]\d([T ][0-2]\d:[0-5]\d(:[0-6]\d([.,]\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?",
@@ -267,7 +267,7 @@ def iso_time(word: str) -> tuple[str, float] | None:
 def _of_datetime(value: dt.datetime) -> tuple[str, float]:
     is_zoned = value.utcoffset() is not None
     plain = value if is_zoned else value.replace(tzinfo=None)
-    return ZONED if is_zoned else TIME, float((plain - (_EPOCH_UTC if is_zoned else _EPOCH)) // _MICROSECOND)
+    return ZONED if is_zoned else TIME, float((plain - (EPOCH_UTC if is_zoned else EPOCH)) // _MICROSECOND)
 
 
 # -- arrays of values -----------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ def _of_object(value: Any, row: int) -> tuple[str, float]:
     if isinstance(value, dt.datetime):
         return _of_datetime(value.to_pydatetime() if hasattr(value, "to_pydatetime") else value)
     if isinstance(value, dt.date):
-        return TIME, 86_400e6 * (value.toordinal() - _EPOCH.toordinal())
+        return TIME, 86_400e6 * (value.toordinal() - EPOCH.toordinal())
     if isinstance(value, dt.timedelta):
         return DURATION, float(value // _MICROSECOND)
     if isinstance(value, dt.time):
@@ -523,40 +523,42 @@ def read(X: Any) -> TypedTable:
     """Return a table of any container as typed columns. Columns of arrays are called x0, x1, ..."""
     if isinstance(X, TypedTable):
         return X
-    names, columns, of = _columns_of(X)
-    found = []
-    for name, values in zip(names, columns, strict=True):
-        try:
-            found.append(of(values))
-        except ColumnError as error:
-            raise ColumnError(error.row, error.why, name) from error
+    names, columns, of = columns_of(X, container_of(X))
+    found = [read_column(name, values, of) for name, values in zip(names, columns, strict=True)]
     lengths = {len(column.values) for column in found}
     if len(lengths) > 1:
         raise ValueError(f"The columns have different numbers of rows: {sorted(lengths)[:5]}.")
     return TypedTable(tuple(n if isinstance(n, str) else f"x{n}" for n in names), tuple(found), *(lengths or {0}))
 
 
-def _columns_of(X: Any) -> tuple[list[Any], Any, Callable[[Any], Column]]:
+def read_column(name: str | int | None, values: Any, of: Callable[[Any], Column]) -> Column:
+    """Return a column that ``of`` reads; its errors name the column."""
+    try:
+        return of(values)
+    except ColumnError as error:
+        raise ColumnError(error.row, error.why, name) from error
+
+
+def columns_of(X: Any, container: str | None) -> tuple[list[Any], Iterable[Any], Callable[[Any], Column]]:
     """Return the names of the columns, the columns, and the function that reads one."""
-    container = container_of(X)
     if container == "pandas":
-        return checked_names(list(X.columns)), (X.iloc[:, place] for place in range(X.shape[1])), of_series
+        return _checked_names(list(X.columns)), (X.iloc[:, place] for place in range(X.shape[1])), of_series
     if container == "polars":
         X = X.collect(engine="streaming") if hasattr(X, "collect") else X
         return list(X.columns), X.get_columns(), of_polars
     if container == "arrow":
-        return checked_names(X.schema.names), X.columns, of_arrow
+        return _checked_names(X.schema.names), X.columns, of_arrow
     if container == "mapping":
-        return checked_names(list(X)), X.values(), of_values
+        return _checked_names(list(X)), X.values(), of_values
     if container == "rows":
-        names = checked_names(list(dict.fromkeys(name for row in X for name in row)))
+        names = _checked_names(list(dict.fromkeys(name for row in X for name in row)))
         return names, ([row.get(name) for row in X] for name in names), of_values
     values = rectangular(X)
     values = values.astype(object) if values.dtype.kind in "UT" else values
     return list(range(values.shape[1])), values.T, of_values
 
 
-def checked_names(names: list[Any]) -> list[Any]:
+def _checked_names(names: list[Any]) -> list[Any]:
     """Return names of columns if they are different strings or whole numbers."""
     bad = [name for name in names if not isinstance(name, str | int) or isinstance(name, bool)]
     if bad:

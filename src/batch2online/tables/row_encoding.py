@@ -7,9 +7,7 @@ a column was written.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +22,6 @@ from batch2online.tables import columns as typed
 from batch2online.tables.columns import (
     DURATION,
     EMPTY,
-    KINDS,
     MAX_ABS_VALUE,
     NUMBER,
     STRING,
@@ -32,12 +29,11 @@ from batch2online.tables.columns import (
     ZONED,
     Column,
     ColumnError,
-    checked_names,
     converted,
-    is_missing,
-    rectangular,
     unsupported,
 )
+from batch2online.tables.decoding import MAKERS, objects
+from batch2online.tables.forms import CATEGORICAL, Form, form_of
 from batch2online.tables.strings import MISSING, StringTable, hash_code
 
 FRAMES = ("pandas", "polars", "arrow")
@@ -46,44 +42,8 @@ FRAMES = ("pandas", "polars", "arrow")
 LISTS = ("list", "dicts", "array of strings", "pandas series", "polars series")
 """Containers of rows that are one string each."""
 
-CATEGORICAL = ("category", "Categorical", "Enum")
-"""Forms of columns of categories."""
-
 _BOUNDS = {NUMBER: MAX_ABS_VALUE, TIME: 2.5e17, ZONED: 2.5e17, DURATION: 9e18, STRING: 2.0**52, EMPTY: 0.0}
 """Largest number that stands for a value of each kind."""
-
-_ZONE = r"[A-Za-z0-9_+\-/:]{1,64}"
-_PANDAS_FORMS = re.compile(
-    r"u?int(8|16|32|64)|U?Int(8|16|32|64)|float(16|32|64)|Float(32|64)|bool|boolean|object( bool| date)?|str|string"
-    rf"|category|(datetime|timedelta)64\[(s|ms|us|ns)\]|datetime64\[(s|ms|us|ns), {_ZONE}\]"
-)
-_ARROW_FORMS = re.compile(  # and those of polars
-    r"u?int(8|16|32|64)|halffloat|float|double|bool|null|(large_)?string(_view)?|date(32|64)\[(day|ms)\]|category"
-    rf"|duration\[(s|ms|us|ns)\]|timestamp\[(s|ms|us|ns)(, tz={_ZONE})?\]|[A-Z][A-Za-z0-9]*"
-)
-_EPOCH = dt.datetime(1970, 1, 1)
-_EPOCH_UTC = _EPOCH.replace(tzinfo=dt.UTC)
-
-
-@storable
-@dataclass(frozen=True)
-class Form:
-    """The kind of a column, the name of its type in the container, and the names of ordered categories."""
-
-    name: str | int | None
-    kind: str
-    form: str
-    categories: tuple[str, ...] = ()
-
-    def validate(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"kind: found {self.kind[:40]!r}, expected a kind of column")
-        if not (_PANDAS_FORMS.fullmatch(self.form) or _ARROW_FORMS.fullmatch(self.form)):
-            raise ValueError(f"form: found {self.form[:40]!r}, expected a type of pandas, polars or Arrow")
-        if self.kind == TIME and "," in self.form:
-            raise ValueError(f"kind: found a time without a zone in the form {self.form}")
-        if len(set(self.categories)) != len(self.categories):
-            raise ValueError("categories: found one of them twice")
 
 
 @storable
@@ -133,10 +93,10 @@ class FrameSchema:
             values = _with_nans(points)
             return values if self.container == "array" else _pandas().DataFrame(values, columns=self._index, copy=False)
         if self.container == "array":
-            return _transposed([_objects(column, points[:, at], strings) for at, column in enumerate(self.columns)])
+            return np.column_stack([objects(column, points[:, at], strings) for at, column in enumerate(self.columns)])
         if self.container in LISTS:
             return self._listed(strings.of(points[:, 0], None))
-        make, seen = _MAKERS[self.container], seen or {}
+        make, seen = MAKERS[self.container], seen or {}
         made = [make(column, points[:, at], strings, seen.get(at)) for at, column in enumerate(self.columns)]
         if self.container == "pandas":
             found = _pandas().concat(made, axis=1, copy=False)
@@ -191,13 +151,6 @@ def _with_nans(points: FloatArray) -> FloatArray:
     return np.where(missing, np.nan, points) if missing.any() else points
 
 
-def _transposed(columns: list[Any]) -> Any:
-    values = np.empty((len(columns[0]), len(columns)), dtype=object)
-    for place, column in enumerate(columns):
-        values[:, place] = column
-    return values
-
-
 def _pandas() -> Any:
     import pandas
 
@@ -236,7 +189,8 @@ def read(X: Any, schema: FrameSchema | None = None, container: str | None = None
     container = container or container_of(X) or "array"
     if schema is not None and (container in LISTS) != (schema.container in LISTS):
         raise ValueError(f"X must be rows in a container like {schema.container}, as before, got {container}.")
-    names, columns, of = _columns_of(X, container)
+    names, given, of = _columns_of(X, container)
+    columns = list(given)
     if not columns:
         raise ValueError("Found rows with 0 feature(s) while a minimum of 1 is required.")
     if schema is not None and len(columns) != len(schema.columns):
@@ -259,13 +213,10 @@ def read(X: Any, schema: FrameSchema | None = None, container: str | None = None
 
 def _read_column(values: Any, of: Any, before: Form | None, name: Any) -> tuple[Form, Column]:
     """Return a column, and its form after the rows before."""
-    try:
-        column = of(values)
-    except ColumnError as error:
-        raise ColumnError(error.row, error.why, name) from error
+    column = typed.read_column(name, values, of)
     if before is not None and before.kind != EMPTY:
         return before, converted(before.name, column, before.kind)
-    return Form(name, column.kind, *_form_of(values, column.kind)), column
+    return Form(name, column.kind, *form_of(values, column.kind)), column
 
 
 def read_one(x: Any, schema: FrameSchema) -> EncodedRows:
@@ -280,23 +231,17 @@ def read_one(x: Any, schema: FrameSchema) -> EncodedRows:
     return read(row, schema, "array")
 
 
-def _columns_of(X: Any, container: str) -> tuple[Any, list[Any], Any]:
+def _columns_of(X: Any, container: str) -> tuple[list[Any], Iterable[Any], Any]:
     """Return the names of the columns, the columns, and the function that reads one."""
-    if container == "pandas":
-        series = [_plain_series(X.iloc[:, place]) for place in range(X.shape[1])]
-        return checked_names(list(X.columns)), series, typed.of_series
-    if container == "polars":
-        return X.columns, X.get_columns(), _of_polars
-    if container == "arrow":
-        return checked_names(X.schema.names), X.columns, typed.of_arrow
-    if container == "array":
-        values = rectangular(X)
-        values = values.astype(object) if values.dtype.kind in "UT" else values
-        return range(values.shape[1]), list(values.T), typed.of_values
     if container == "dicts":
         return [None], [[_as_json(row, number) for number, row in enumerate(X)]], typed.of_values
-    of = {"pandas series": typed.of_series, "polars series": _of_polars}.get(container, typed.of_values)
-    return [X.name if container.endswith("series") else None], [X], partial(_strings_alone, of)
+    if container in LISTS:
+        own = {"pandas series": typed.of_series, "polars series": _of_polars}.get(container, typed.of_values)
+        return [X.name if container.endswith("series") else None], [X], partial(_strings_alone, own)
+    names, columns, of = typed.columns_of(X, container)
+    if container == "pandas":
+        return names, map(_plain_series, columns), of
+    return names, columns, _of_polars if container == "polars" else of
 
 
 def _plain_series(series: Any) -> Any:
@@ -345,192 +290,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} is neither number nor string")
-
-
-def _form_of(values: Any, kind: str) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the type of a column in its container, and the names of ordered categories."""
-    module = type(values).__module__.partition(".")[0]
-    if module == "pandas":
-        dtype = values.dtype
-        if type(dtype).__name__ == "CategoricalDtype":
-            return "category", tuple(map(str, dtype.categories)) if dtype.ordered and kind == STRING else ()
-        if kind == ZONED and dtype.kind == "M" and not _PANDAS_FORMS.fullmatch(str(dtype)):
-            return f"datetime64[{dtype.unit}, UTC]", ()  # its zone has no name
-        is_string = type(dtype).__name__ == "StringDtype"
-        return "string" if is_string else str(dtype) if dtype.kind != "O" else _form_of_objects(values), ()
-    if module == "polars":
-        dtype, name = values.dtype, values.dtype.base_type().__name__
-        categories = tuple(dtype.categories.to_list()) if name == "Enum" else ()
-        return str(values.to_arrow().type) if dtype.is_temporal() else name, categories
-    if module == "pyarrow":
-        import pyarrow as pa
-
-        if not pa.types.is_dictionary(values.type):
-            return str(values.type), ()
-        chunks = values.unify_dictionaries().chunks if isinstance(values, pa.ChunkedArray) else [values]
-        is_listed = values.type.ordered and kind == STRING and chunks
-        return "category", tuple(map(str, chunks[0].dictionary.to_pylist())) if is_listed else ()
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        return "float64", ()
-    return _form_of_objects(values), ()
-
-
-def _form_of_objects(values: Any) -> str:
-    first = next((value for value in values if not is_missing(value)), None)
-    if isinstance(first, bool | np.bool_):
-        return "object bool"
-    return "object date" if isinstance(first, dt.date) and not isinstance(first, dt.datetime) else "object"
-
-
-# -- numbers as columns ---------------------------------------------------------------------------------------
-
-
-def _objects(column: Form, codes: Any, strings: StringTable) -> Any:
-    """Decode numbers to an array of Python objects, with NaN for missing values."""
-    if column.kind == STRING:
-        return strings.of(codes, np.nan)
-    decode = _DECODE[column.form if column.form in _DECODE else column.kind]
-    values = np.empty(len(codes), dtype=object)
-    values[:] = [np.nan if code == MISSING else decode(code) for code in codes.tolist()]
-    return values
-
-
-_DECODE: dict[str, Any] = {
-    NUMBER: lambda code: int(code) if code.is_integer() and abs(code) < 2**53 else code,
-    TIME: lambda code: _EPOCH + dt.timedelta(microseconds=int(code)),
-    ZONED: lambda code: _EPOCH_UTC + dt.timedelta(microseconds=int(code)),
-    DURATION: lambda code: dt.timedelta(microseconds=int(code)),
-    EMPTY: lambda _: np.nan,
-    "object bool": bool,
-    "bool": bool,
-    "object date": lambda code: (_EPOCH + dt.timedelta(microseconds=int(code))).date(),
-}
-
-
-def _series(column: Form, codes: Any, strings: StringTable, seen: Any = None) -> Any:
-    """Return a column of pandas of the form asked for, or of the nearest that can hold the numbers.
-
-    ``seen`` are the codes of the categories that a model knows, None for those that are there; others become missing
-    values.
-    """
-    pd, kind, form, missing = _pandas(), column.kind, column.form, codes == MISSING
-    if form == "category":
-        return _pandas_categories(column, codes, strings, np.unique(codes) if seen is None else seen)
-    if kind in (TIME, ZONED, DURATION) and not form.startswith("object"):
-        values = np.where(missing, 0, codes).astype(np.int64).astype("m8[us]" if kind == DURATION else "M8[us]")
-        values[missing] = np.array("NaT", dtype=values.dtype)
-        series = pd.Series(values)
-        series = series.dt.tz_localize("UTC") if kind == ZONED else series
-        return series.astype(form) if form.startswith(("datetime", "timedelta")) else series
-    if kind == STRING or form.startswith("object") or (form == "bool" and missing.any()):
-        values = pd.Series(_objects(column, codes, strings), dtype=object)
-        return values.astype(form) if form in ("string", "str") else values
-    values = pd.Series(np.where(missing, np.nan, codes))
-    dtype = pd.api.types.pandas_dtype({"halffloat": "float16"}.get(form, form))
-    if dtype.kind == "f":
-        return values.astype(dtype)
-    present, is_masked = codes[~missing], form[0].isupper() or form == "boolean"
-    if dtype.kind not in "biu" or (present != np.round(present)).any() or (missing.any() and not is_masked):
-        return values
-    if dtype.kind != "b":
-        bounds = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
-        if not ((present >= float(bounds.min)) & (present < float(bounds.max) + 1)).all():
-            return values
-    return values.astype(form)
-
-
-_PLAIN_FORMS = {TIME: "datetime64[us]", ZONED: "datetime64[us, UTC]", DURATION: "timedelta64[us]"}
-"""Forms of categories that are times."""
-
-
-def _pandas_categories(column: Form, codes: Any, strings: StringTable, seen: Any) -> Any:
-    """Return a column of categories: the known ones in their order, then those that were seen, sorted."""
-    pd, seen = _pandas(), seen[seen != MISSING]
-    values = _series(replace(column, form=_PLAIN_FORMS.get(column.kind, "object")), seen, strings).tolist()
-    known = set(column.categories)
-    names = [*column.categories, *sorted(value for value in values if value not in known)]
-    index = {name: place for place, name in enumerate(names)}
-    places = np.array([*(index[value] for value in values), -1], dtype=np.intp)
-    at = np.minimum(np.searchsorted(seen, codes), max(0, len(seen) - 1))
-    found = seen[at] == codes if len(seen) else np.zeros(len(codes), dtype=bool)
-    dtype = pd.CategoricalDtype(pd.Index(names, dtype=None if names else object), ordered=bool(column.categories))
-    return pd.Series(pd.Categorical.from_codes(places[np.where(found, at, len(seen))], dtype=dtype))
-
-
-def _arrow(column: Form, codes: Any, strings: StringTable, seen: Any = None) -> Any:
-    """Return an Arrow array of the form asked for, or of the nearest that can hold the numbers; see :func:`_series`."""
-    import pyarrow as pa
-
-    kind, form, missing = column.kind, column.form, codes == MISSING
-    if form in CATEGORICAL and seen is not None:
-        missing = missing | ~np.isin(codes, seen)
-    if kind == EMPTY:
-        return pa.nulls(len(codes))
-    known = np.where(missing, 0.0, codes)
-    if kind == STRING:
-        values = pa.array(strings.of(np.where(missing, MISSING, codes), None), pa.large_string())
-    elif kind == NUMBER:
-        values = pa.array(known, pa.float64(), mask=missing)
-    else:
-        ticks = pa.array(known.astype(np.int64), pa.int64(), mask=missing)
-        zone = "UTC" if kind == ZONED else None
-        values = ticks.cast(pa.duration("us") if kind == DURATION else pa.timestamp("us", zone))
-    if form == "category":
-        return _arrow_categories(values, column.categories, pa) if column.categories else values.dictionary_encode()
-    if form[0].isupper():  # a type of polars, which is given its form there
-        return values
-    try:
-        return values.cast(_arrow_type(form, pa))
-    except (ValueError, pa.ArrowNotImplementedError):  # fractions among whole numbers, or a form of pandas
-        return values
-
-
-def _arrow_categories(values: Any, categories: tuple[str, ...], pa: Any) -> Any:
-    """Return strings as ordered categories; new ones follow the known ones."""
-    import pyarrow.compute as pc
-
-    known = pa.array([*categories, *sorted(set(values.to_pylist()) - {*categories, None})], values.type)
-    indices = pa.array(pc.index_in(values, value_set=known), pa.int32())
-    return pa.DictionaryArray.from_arrays(indices, known, ordered=True)
-
-
-def _arrow_type(form: str, pa: Any) -> Any:
-    if form.startswith("timestamp"):
-        unit, _, zone = form[len("timestamp[") : -1].partition(", tz=")
-        return pa.timestamp(unit, zone or None)
-    return pa.type_for_alias({"halffloat": "float16", "float": "float32", "double": "float64"}.get(form, form))
-
-
-def _polars(column: Form, codes: Any, strings: StringTable, seen: Any = None) -> Any:
-    """Return a column of polars, as :func:`_arrow` does of Arrow."""
-    import polars as pl
-    import pyarrow as pa
-
-    kind, form = column.kind, column.form
-    array = _arrow(replace(column, categories=()), codes, strings, seen)
-    try:
-        series = pl.Series(pl.from_arrow(array))
-    except pl.exceptions.ComputeError:  # polars does not know the zone
-        if kind != ZONED:
-            raise
-        series = pl.Series(pl.from_arrow(array.cast(pa.timestamp("us", "UTC"))))
-    if form == "Enum":
-        further = sorted(set(series.drop_nulls().to_list()) - set(column.categories))
-        return series.cast(pl.Enum([*column.categories, *further]))
-    dtype = getattr(pl, form, None) if form[0].isupper() else None
-    if dtype is None or kind == EMPTY:
-        return series
-    try:
-        is_exact = not dtype.is_integer() or (series.drop_nulls() == series.drop_nulls().round()).all()
-        return series.cast(dtype) if is_exact else series
-    except pl.exceptions.PolarsError:  # numbers beyond its range
-        return series
-
-
-_MAKERS = {"pandas": _series, "polars": _polars, "arrow": _arrow}
-
-
-# -- both -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

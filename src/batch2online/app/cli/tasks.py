@@ -18,8 +18,8 @@ from batch2online.app.learners import HAVE_TARGETS, check_options, estimator_of
 from batch2online.datasets import NamedTable, synthetic
 from batch2online.datasets.tables import LABELS, TARGETS
 from batch2online.methods.losses import PredictorLoss, predictor_loss
-from batch2online.tables.codec import Columns
 from batch2online.tables.columns import ColumnType
+from batch2online.tables.options import Columns
 
 REAL_DATASETS: dict[str, Mapping[str, Any]] = {
     "classification": datasets.CLASSIFICATION,

@@ -50,9 +50,11 @@ from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.tables.capsules import table as arrow_table
-from batch2online.tables.codec import Codec, Columns
+from batch2online.tables.codec import Codec
 from batch2online.tables.columns import NUMBER, TypedTable
-from batch2online.tables.row_encoding import FRAMES, Encoding, Form, FrameSchema, container_of, read_one
+from batch2online.tables.forms import Form
+from batch2online.tables.options import Columns
+from batch2online.tables.row_encoding import FRAMES, Encoding, FrameSchema, container_of, read_one
 from batch2online.tables.strings import MISSING, StringTable, hash_code
 from batch2online.validation import check_targets
 

@@ -30,7 +30,7 @@ from batch2online.methods.any_estimator.object_table import (
 from batch2online.refresh import Policy
 from batch2online.schema import classes
 from batch2online.storage.tree import CheckpointError, encoded
-from batch2online.tables.codec import Columns
+from batch2online.tables.options import Columns
 
 _KINDS = {*SEQUENCES, "mapping", "named", "slice", "unfitted", "value"}
 """Entries of parameters."""

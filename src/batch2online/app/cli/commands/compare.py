@@ -16,7 +16,7 @@ import numpy as np
 from batch2online import evaluate
 from batch2online._types import FloatArray
 from batch2online.app.cli import terminal
-from batch2online.app.cli.run.source import ALL_ROWS, encoded, open_input
+from batch2online.app.cli.run.source import encoded, open_input
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.inputs import DataError
@@ -121,7 +121,7 @@ def compare(
 def _for_reading(task: Task) -> Task:
     """Return the task with settings to read all rows in order; features are standardized for gradient methods."""
     standardize = task.settings.standardize or task.has_targets
-    settings = replace(task.settings, standardize=standardize, lookahead=ALL_ROWS, order="given")
+    settings = replace(task.settings, standardize=standardize, lookahead=sys.maxsize, order="given")
     return replace(task, settings=settings)
 
 

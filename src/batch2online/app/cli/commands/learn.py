@@ -15,8 +15,10 @@ import numpy as np
 from batch2online.answers import losses_of_answers
 from batch2online.app.cli.alarms import KINDS, alarms_of, check_webhook, send
 from batch2online.app.cli.files import json_text, valid
+from batch2online.app.cli.run.chunks import Chunk
+from batch2online.app.cli.run.notes import in_options, noting, placed
 from batch2online.app.cli.run.result import change_record
-from batch2online.app.cli.run.source import Chunk, TableStream, in_options, noting, open_input, placed
+from batch2online.app.cli.run.source import TableStream, open_input
 from batch2online.app.cli.run.state import APPENDED, INPUT, content_key, facts_in
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task

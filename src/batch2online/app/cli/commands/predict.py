@@ -19,7 +19,8 @@ import pyarrow.parquet as parquet
 from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.models import StoredModel, answers, inputs_of, load_model
-from batch2online.app.cli.run.source import in_options, known_kinds, noting, placed, scaled, table_of
+from batch2online.app.cli.run.notes import in_options, noting, placed
+from batch2online.app.cli.run.source import known_kinds, scaled, table_of
 from batch2online.app.cli.settings import format_of
 from batch2online.app.inputs import DataError, Layout, Source, open_sources, paths_of
 from batch2online.app.report.formatting import visible

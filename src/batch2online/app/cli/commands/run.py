@@ -14,10 +14,12 @@ from typing import Any
 import click
 
 from batch2online.app.cli.files import json_text
+from batch2online.app.cli.run.chunks import Chunk
 from batch2online.app.cli.run.cluster import cluster, learn_files
 from batch2online.app.cli.run.loop import Emitter, LearningLoop, interruptible
+from batch2online.app.cli.run.notes import noting
 from batch2online.app.cli.run.result import result_of
-from batch2online.app.cli.run.source import Chunk, TableStream, noting, open_input
+from batch2online.app.cli.run.source import TableStream, open_input
 from batch2online.app.cli.run.state import FileModel, MemoryModel
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.app.cli.run.source import TableStream, check_columns, checksum
+from batch2online.app.cli.run.chunks import checksum
+from batch2online.app.cli.run.source import TableStream, check_columns
 from batch2online.app.cli.tasks import Task
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError, open_sources, paths_of

@@ -13,8 +13,10 @@ import numpy as np
 import orjson
 
 from batch2online.app.cli.models import predictions
+from batch2online.app.cli.run.chunks import Chunk, checksum
+from batch2online.app.cli.run.notes import in_options, placed
 from batch2online.app.cli.run.result import Recorder, change_record
-from batch2online.app.cli.run.source import Chunk, TableStream, checksum, in_options, placed
+from batch2online.app.cli.run.source import TableStream
 from batch2online.app.cli.run.state import FileModel, MemoryModel, Position
 from batch2online.app.inputs import DataError
 from batch2online.tables.columns import ColumnError

@@ -16,7 +16,7 @@ import numpy as np
 
 import batch2online
 from batch2online._types import FloatArray
-from batch2online.app.cli.run.source import Chunk
+from batch2online.app.cli.run.chunks import Chunk
 from batch2online.app.features import Features
 from batch2online.app.report.context import shared_scale
 from batch2online.headline import of_rows

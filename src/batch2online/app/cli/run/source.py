@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import sys
-import tempfile
-import warnings
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,85 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch2online._types import BoolArray, FloatArray
+from batch2online.app.cli.run.chunks import Chunk, shuffled
+from batch2online.app.cli.run.notes import in_options, placed
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import Task
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of, source_of
 from batch2online.app.inputs.batch import DATES, mismatch
-from batch2online.tables.codec import Codec, Columns, ColumnsWarning
-from batch2online.tables.columns import EMPTY, NUMBER, STRING, Column, ColumnError, ColumnType, TypedTable, common, read
+from batch2online.tables.codec import Codec
+from batch2online.tables.columns import EMPTY, Column, ColumnError, ColumnType, TypedTable, read
+from batch2online.tables.options import Columns
 from batch2online.validation import LARGEST
 
-Chunk = tuple[TypedTable, Any]
-"""Rows, and their targets: numbers, labels or None."""
-
-ROWS = 1 << 16
-_OPTION = re.compile(r"Columns\((\w+)=(['\[]*)([\w.]*)[^)]*\)")
 _MAX_INTEGER = 2**53
 """Larger integers are not all distinct as float64."""
-
-
-def numbers_of(table: TypedTable, of_words: Callable[[str], float]) -> FloatArray:
-    """Return a table as numbers, given the number of a string; missing values are NaN."""
-    columns = (c.mapped([*map(of_words, c.words)]) if c.kind == STRING else c.values for c in table.columns)
-    numbers = np.column_stack([*columns])
-    numbers[np.isnan(numbers)] = np.nan  # of one kind
-    return numbers
-
-
-def checksum(chunk: Chunk, before: int = 0) -> int:
-    """Return the checksum of all rows up to the end of this chunk; ``before`` is that of the chunks before it.
-
-    The lower 32 bits are the CRC-32 of the rows, the upper 32 bits that of the targets. A CRC can be continued, so the
-    checksum does not depend on how rows are split into chunks.
-    """
-    rows, targets = chunk
-    upper = 0
-    if targets is not None:
-        is_string = targets.dtype.kind == "U"
-        content = "".join(f"{label}\0" for label in targets.tolist()).encode() if is_string else None
-        upper = zlib.crc32(np.ascontiguousarray(targets).data if content is None else content, before >> 32)
-    numbers = numbers_of(rows, lambda word: float(zlib.crc32(word.encode())))
-    return (upper << 32) + zlib.crc32(numbers.data, before & 0xFFFFFFFF)
-
-
-def shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
-    """Yield the same rows in random order, by way of a temporary file: memory holds the different strings alone."""
-    codes: dict[Any, float] = {}  # of strings and labels, which the file holds as numbers
-    names: tuple[str, ...] = ()
-    kinds: list[str] = []
-    has_targets = has_labels = False
-    with tempfile.TemporaryFile() as file:
-        for rows, targets in chunks:
-            values = numbers_of(rows, lambda word: codes.setdefault(word, float(len(codes))))
-            if targets is not None:
-                has_targets, has_labels = True, targets.dtype.kind != "f"
-                if has_labels:
-                    targets = [codes.setdefault(label, float(len(codes))) for label in targets.tolist()]
-                values = np.column_stack([values, targets])
-            own = [column.kind for column in rows.columns]
-            pairs = zip(rows.names, kinds or own, own, strict=True)
-            names, kinds = rows.names, [common(name, pair) for name, *pair in pairs]
-            file.write(values.tobytes())
-        file.flush()
-        if not names:
-            return
-        words, labels = tuple(map(str, codes)), list(codes)
-        table = np.memmap(file, dtype=np.float64, mode="r").reshape(-1, len(names) + has_targets)
-        order = np.random.default_rng(seed).permutation(len(table))
-        for start in range(0, len(table), ROWS):
-            piece = np.asarray(table[order[start : start + ROWS]])
-            columns = [_column(kind, values, words) for kind, values in zip(kinds, piece.T, strict=False)]
-            targets = piece[:, -1].copy() if has_targets else None
-            if has_labels:
-                targets = np.array([labels[int(code)] for code in piece[:, -1].tolist()])
-            yield TypedTable(names, tuple(columns), len(piece)), targets
-
-
-def _column(kind: str, values: FloatArray, words: tuple[str, ...]) -> Column:
-    if kind != STRING:
-        return Column(EMPTY if kind == NUMBER and np.isnan(values).all() else kind, np.ascontiguousarray(values))
-    return Column(STRING, values, words).some(slice(None))
 
 
 def selected_columns(names: Sequence[str], name: str, settings: Settings) -> list[str]:
@@ -116,9 +45,15 @@ def selected_columns(names: Sequence[str], name: str, settings: Settings) -> lis
     return [column for column in selected if column not in settings.exclude]
 
 
+def _codec_of(model: Any) -> Codec | None:
+    """Return how a model of tables encodes them; None before its first rows."""
+    codec: Codec | None = model.stream.columns if model.__sklearn_is_fitted__() else None
+    return codec
+
+
 def known_kinds(model: Any, target: str | None) -> dict[str, ColumnType]:
     """Return the types of the columns of a model, and of its target, as far as they are known."""
-    codec: Codec | None = model.stream.columns if model.__sklearn_is_fitted__() else None
+    codec = _codec_of(model)
     if codec is None:
         return {}
     found = dict(zip(codec.table_names, codec.kinds, strict=True))
@@ -162,30 +97,6 @@ def scaled(table: TypedTable, facts: ColumnFacts) -> TypedTable:
         mean, scale = facts.moments.get(name, (0.0, 1.0))
         columns.append(Column(column.kind, (column.values - mean) / scale, column.words))
     return replace(table, columns=tuple(columns))
-
-
-@contextmanager
-def noting(note: Callable[[str], None]) -> Iterator[None]:
-    """Hand what an estimator says of columns to a function."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", ColumnsWarning)
-        others = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-            if issubclass(category, ColumnsWarning):
-                note(str(message).removesuffix("."))
-            else:
-                others(message, category, *rest)
-
-        warnings.showwarning = show  # type: ignore[assignment]  # called by position
-        yield
-
-
-def placed(error: ColumnError, place: Callable[[int], str]) -> DataError:
-    """Return the error of a cell with its place in the file."""
-    remedies = (Remedy.DROP_ROWS, Remedy.IMPUTE) if "infinity" in error.why else (Remedy.EXCLUDE,)
-    message = in_options(f"{place(error.row)}, column {error.name!r}, {error.why}")
-    return DataError(message, *remedies, about=(str(error.name), ""))
 
 
 def targets_of(batch: Batch, target: str, has_labels: bool) -> tuple[Any, BoolArray]:
@@ -341,7 +252,7 @@ class TableStream:
 def open_stream(source: Source, task: Task, model: Any = None, facts: ColumnFacts | None = None) -> TableStream:
     """Select the columns of an input; ``model`` is a model of earlier rows, whose columns are needed."""
     settings = task.settings
-    codec: Codec | None = model.stream.columns if model is not None and model.__sklearn_is_fitted__() else None
+    codec = None if model is None else _codec_of(model)
     if codec is not None:
         kinds = known_kinds(model, settings.target)
         check_columns(source, [*codec.needed(learns=True), *([settings.target] if settings.target else [])], kinds)
@@ -421,39 +332,20 @@ def _moments(columns: Mapping[str, Any], settings: Settings) -> dict[str, tuple[
 
 def encoded(stream: TableStream, options: Columns, drop_first: bool = False) -> Iterator[tuple[FloatArray, Any]]:
     """Yield the rows of an input as features, all of them by what the first rows say, and their targets."""
-    codec, first = None, list[Chunk]()
+    codec, waiting = None, list[Chunk]()
     for table, targets in stream.chunks():
         codec = codec or Codec.new(table, options, drop_first)
+        waiting.append((table, targets))
+        if not codec.is_settled:
+            codec = codec.learn(codec.checked(table), np.empty((len(table), 0)), np.ones(len(table)))
         if codec.is_settled:
-            yield codec.encode(codec.checked(table)), targets
-            continue
-        first.append((table, targets))
-        codec = codec.learn(codec.checked(table), np.empty((len(table), 0)), np.ones(len(table)))
-        if codec.is_settled:
-            yield from _encoded(codec, first)
-    if codec is not None and not codec.is_settled:
-        none = first[0][0][:0]
-        yield from _encoded(codec.learn(codec.checked(none), np.empty((0, 0)), np.empty(0), is_last=True), first)
+            yield from _encoded(codec, waiting)
+            waiting = []
+    if codec is not None and waiting:
+        none = waiting[0][0][:0]
+        yield from _encoded(codec.learn(codec.checked(none), np.empty((0, 0)), np.empty(0), is_last=True), waiting)
 
 
 def _encoded(codec: Codec, chunks: Sequence[Chunk]) -> Iterator[tuple[FloatArray, Any]]:
     for table, targets in chunks:
         yield codec.encode(codec.checked(table)), targets
-
-
-def in_options(text: str) -> str:
-    """Return a note or an error with options of the command in the place of those of ``Columns``.
-
-    >>> in_options("Columns(missing='mean') leaves it out, Columns(max_levels=...) sets how many")
-    '--missing mean leaves it out, --max-levels N sets how many'
-    """
-    return _OPTION.sub(_as_option, text)
-
-
-def _as_option(found: re.Match[str]) -> str:
-    name, value = found[1], found[3]
-    return "--columns" if name == "keep" else f"--{name.replace('_', '-')} {'N' if value == '...' else value}"
-
-
-ALL_ROWS = sys.maxsize
-"""As ``--lookahead``: features are inferred from all rows."""

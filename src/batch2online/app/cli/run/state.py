@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from batch2online.app.cli.files import valid
-from batch2online.app.cli.run.source import Chunk
+from batch2online.app.cli.run.chunks import Chunk
 from batch2online.app.features import ColumnFacts
 from batch2online.app.inputs import DataError
 from batch2online.durable import Durable
