@@ -29,6 +29,21 @@ Scale = float | FloatArray
 Local = tuple[FloatArray, FloatArray, FloatArray]
 """Values (n,), first derivatives (n, K) and second derivatives by the same predictor (n, K) of rows."""
 
+__all__ = [
+    "Deviation",
+    "Gamma",
+    "HalfSquared",
+    "Huber",
+    "Logistic",
+    "Poisson",
+    "PredictionLoss",
+    "PredictorLoss",
+    "Quantile",
+    "Tweedie",
+    "ZeroOne",
+    "predictor_loss",
+]
+
 _LARGEST_PREDICTOR = 300.0
 """Logarithms of means are clipped here, so that means are finite."""
 
