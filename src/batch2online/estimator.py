@@ -24,14 +24,25 @@ from sklearn.exceptions import NotFittedError
 
 from batch2online import declaration, homes
 from batch2online import headline as words
-from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.engine.engine import Engine
 from batch2online.engine.half_lives import HALF_LIVES, HalfLifeSelection
 from batch2online.engine.state import State
 from batch2online.engine.stream import Stream
-from batch2online.input import LinearPlan, PreparedRows, RowReader, single
+from batch2online.input import (
+    LinearPlan,
+    PreparedRows,
+    RowReader,
+    all_at_hand,
+    at_hand,
+    pieces,
+    read_table,
+    single,
+    target_array,
+    validated,
+    without_target,
+)
 from batch2online.metrics import Metrics
 from batch2online.reasons import explained
 from batch2online.refresh import Policy
@@ -163,7 +174,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 "partial_fit, learn_one, merge or forget of the Durable, or change a copy of the model (copy.deepcopy)."
             )
 
-    def _check_free(self) -> None:
+    def check_free(self) -> None:
         """Raise ValueError if the estimator already has an owner."""
         if self._owner is not None:
             raise ValueError("The estimator belongs to another Durable: pass sklearn.base.clone(...) of it.")
@@ -194,15 +205,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self
         """
         self._check_may_change()
-        X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
+        X, y, sample_weight = all_at_hand(X, y, sample_weight)
         fresh = self._unfitted_copy()
-        fresh._stream = fresh._applied(fresh._prepare(X, y, sample_weight))
-        fresh._stream = fresh._with_final_columns()
+        fresh.stream = fresh.applied(fresh.prepare(X, y, sample_weight))
+        fresh.stream = fresh.with_final_columns()
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-        fresh._stream = fresh.stream.refit("fit")
+        fresh.stream = fresh.stream.refit("fit")
         fresh._finish_fit(X)
-        return self._replace_state(fresh)
+        return self.replace_state(fresh)
 
     def _finish_fit(self, X: Any) -> None:
         """Set further attributes of ``fit`` on the new estimator, before the caller sees it."""
@@ -213,7 +224,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh._origin, fresh._shard_columns = self._origin, self._shard_columns
         return fresh
 
-    def _replace_state(self, fresh: Self) -> Self:
+    def replace_state(self, fresh: Self) -> Self:
         """Take over the learned state of another estimator in one step."""
         while True:
             lock = self._writing()
@@ -221,7 +232,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 if lock is not self._writing():  # another thread was first
                     continue
                 if self.__sklearn_is_fitted__():
-                    fresh._stream = replace(fresh._stream, lock=lock)
+                    fresh.stream = replace(fresh.stream, lock=lock)
                 kept = {name: value for name, value in vars(self).items() if not _is_learned(name)}
                 learned = {name: value for name, value in vars(fresh).items() if _is_learned(name)}
                 self.__dict__ = kept | learned
@@ -238,14 +249,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
         """
         self._check_may_change()
-        X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
+        X, y, sample_weight = all_at_hand(X, y, sample_weight)
         if not self.__sklearn_is_fitted__():
             fresh = self._unfitted_copy()
-            fresh._stream = fresh._applied(fresh._prepare(X, y, sample_weight))
+            fresh.stream = fresh.applied(fresh.prepare(X, y, sample_weight))
             if self._is_first(fresh):
                 return self
         with self._stream.lock:
-            self._stream = self._applied(self._prepare(X, y, sample_weight))
+            self._stream = self.applied(self.prepare(X, y, sample_weight))
         return self
 
     def _is_first(self, fresh: Self) -> bool:
@@ -253,7 +264,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         with _FIRST_CALLS:
             if self.__sklearn_is_fitted__():
                 return False
-            self._replace_state(fresh)
+            self.replace_state(fresh)
             return True
 
     def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
@@ -272,7 +283,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             and (not self._needs_targets or type(y) is np.ndarray)
         )
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedRows:
+    def prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedRows:
         """Return validated rows; nothing is learned yet. An unfitted estimator gets its stream here."""
         self._check_settings()
         is_first = not self.__sklearn_is_fitted__()
@@ -304,9 +315,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         for change in (of_rows, of_targets):
             if change is not None:
                 problem = change(self._stream.problem if problem is None else problem)
-        return PreparedRows(given.pieces(X, targets, sample_weight), problem)
+        return PreparedRows(pieces(X, targets, sample_weight), problem)
 
-    def _applied(self, rows: PreparedRows) -> Stream:
+    def applied(self, rows: PreparedRows) -> Stream:
         """Return the stream after these rows."""
         if rows.table is not None:
             return self._described(self._after_table(rows))
@@ -322,14 +333,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return None, None
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        return given.target_array(y), None
+        return target_array(y), None
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """Return X as an array or CSR matrix of finite numbers, names checked."""
         columns = None if reset or not self.__sklearn_is_fitted__() else self._stream.columns
         if columns is None:
-            return given.validated(self, X, reset, self._largest)
-        return self._features_of(self._read_table(given.at_hand(X), reset))
+            return validated(self, X, reset, self._largest)
+        return self._features_of(self._read_table(at_hand(X), reset))
 
     def _checked_rows(self, X: Any) -> FloatArray:
         """Return rows to predict or transform as a dense array; the state is unchanged."""
@@ -384,7 +395,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         To learn them while features are not settled, all columns are needed.
         """
         codec = self._shard_columns if reset else self._stream.columns
-        table: TypedTable = given.read_table(self, X, codec, reset, learns)
+        table: TypedTable = read_table(self, X, codec, reset, learns)
         if codec is None:
             return table
         in_order = [name for name in table.names if name in codec.table_names]
@@ -416,9 +427,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         Rows without a target are skipped.
         """
-        if self._needs_targets and (skipped := given.without_target(y)) is not None and len(skipped) == len(table):
+        if self._needs_targets and (skipped := without_target(y)) is not None and len(skipped) == len(table):
             _warn(f"rows without a target are skipped, {skipped.sum():,} here; predict answers them")
-            table, y = table[~skipped], given.target_array(y)[~skipped]
+            table, y = table[~skipped], target_array(y)[~skipped]
             is_weighted = sample_weight is not None and np.ndim(sample_weight)
             sample_weight = np.asarray(sample_weight)[~skipped] if is_weighted else sample_weight
         y, of_targets = self._prepared_targets(y)
@@ -484,7 +495,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return new
         return replace(new, log=(*old.log, *(event for event in new.log or () if event.at > old.n_seen)))
 
-    def _with_final_columns(self) -> Stream:
+    def with_final_columns(self) -> Stream:
         """Return the stream with features that are inferred from all rows so far, and stay as they are."""
         stream, codec = self._stream, self._stream.columns
         if codec is None or codec.is_settled:
@@ -520,7 +531,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise AttributeError(f"This {type(self).__name__} has learned rows of numbers, not a table.")
         return cast("Codec", columns)
 
-    def _feature_names(self) -> list[str] | None:
+    def feature_names(self) -> list[str] | None:
         """Return the names of the features; None if they have none."""
         columns, names = self._check_fitted().columns, getattr(self, "feature_names_in_", None)
         if columns is not None:
@@ -529,15 +540,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- late targets ----------------------------------------------------------------------------------------
 
-    def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
+    def question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
         """Return rows to predict as a file holds them: numbers, the schema of a table, and the strings of each row."""
         if not self._needs_targets:
             raise ValueError(f"{type(self).__name__} has no targets that could come later: predict without keys.")
         points = self._checked_rows(X)
         return points, None, [[]] * len(points)
 
-    def _prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
-        """Return rows that :meth:`_question` has made, with their targets; ``tables`` are their schemas and strings."""
+    def prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
+        """Return rows that :meth:`question` has made, with their targets; ``tables`` are their schemas and strings."""
         self._check_settings()
         y, change = self._prepared_targets(y)
         targets = check_targets(y, len(points))
@@ -545,7 +556,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         problem = None if change is None else change(self._stream.problem)
         return PreparedRows([(points, targets, ones(len(points)))], problem)
 
-    def _restored_answerer(self, stored: Any) -> Any:
+    def restored_answerer(self, stored: Any) -> Any:
         """Return the model or warm-up that a file holds."""
         return stored
 
@@ -573,7 +584,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if not other.__sklearn_is_fitted__():
             return self
         if not self.__sklearn_is_fitted__() and self._origin is not None and other._origin is not None:
-            return self._replace_state(copy.deepcopy(other))
+            return self.replace_state(copy.deepcopy(other))
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
         self._check_settings()
@@ -636,7 +647,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         engine: Stream = self._stream
         return engine
 
-    def _rows_to_check(self) -> int:
+    def rows_to_check(self) -> int:
         """Return the number of rows until the model can change; 1 before the first row."""
         if not self.__sklearn_is_fitted__():
             return 1
@@ -716,16 +727,16 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_may_change()
         if not self.__sklearn_is_fitted__():
             fresh = self._unfitted_copy()
-            fresh._stream = fresh._applied(fresh._prepare_first(x, y))
+            fresh.stream = fresh.applied(fresh.prepare_first(x, y))
             if not self._is_first(fresh):
                 return self.learn_one(x, y)
         else:
             with self._stream.lock:
-                self._stream = self._applied(self._prepare_one(x, y))
+                self._stream = self.applied(self.prepare_one(x, y))
         self._store_reader()
         return self
 
-    def _prepare_first(self, x: Any, y: Any) -> PreparedRows:
+    def prepare_first(self, x: Any, y: Any) -> PreparedRows:
         """Return the validated first row of an unfitted estimator, whose columns it sets."""
         names = list(x) if isinstance(x, Mapping) else None
         if names is not None and not all(isinstance(name, str) for name in names):
@@ -739,12 +750,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             prepared = self._prepare_encoded(table, *self._one_target(y))
         else:
             rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], None, names, self._largest)
-            prepared = self._prepare(rows, self._one_target(y)[0], None)
+            prepared = self.prepare(rows, self._one_target(y)[0], None)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return prepared
 
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRows:
+    def prepare_one(self, x: Any, y: Any) -> PreparedRows:
         """Return one validated row; nothing is learned yet."""
         self._check_settings()
         columns = self._stream.columns
@@ -943,6 +954,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """What was learned, a value: see ``docs/architecture.md``."""
         return self._check_fitted()
 
+    @stream.setter
+    def stream(self, stream: Stream) -> None:
+        self._stream = stream
+
     @property
     def n_seen_(self) -> int:
         """Number of rows seen (and not forgotten)."""
@@ -976,7 +991,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     @property
     def change_reasons_(self) -> list[str]:
         """Each change in words: why the model was replaced, which inputs and predictions moved, and what it gained."""
-        names = self._feature_names()
+        names = self.feature_names()
         return [explained(event, names=names, labels=self.stream.problem.labels) for event in self.changes_]
 
     @property
@@ -988,7 +1003,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def coreset_(self) -> Coreset:
         """The coreset of the rows seen so far."""
         coreset = self._check_fitted().coreset()
-        names = self._feature_names()
+        names = self.feature_names()
         return coreset if names is None else replace(coreset, columns=tuple(names))
 
     @property
@@ -1156,9 +1171,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         estimator._prepare_restoring(state)
         settings = stream["shape"], stream["flat_targets"], stream["seed"], columns
         restored = estimator._stream_to_begin(*settings).restored(stream)
-        estimator._stream = replace(restored, state=replace(restored.state, timings=timings))
+        estimator.stream = replace(restored, state=replace(restored.state, timings=timings))
         if (largest := estimator._largest) < LARGEST:
-            held = estimator._stream.held_rows()
+            held = estimator.stream.held_rows()
             found = max((float(np.abs(rows.points).max(initial=0.0)) for rows in held), default=0.0)
             require(found <= largest, f"rows: found a magnitude of {found:g}, expected at most {largest:g}")
         return estimator
@@ -1166,7 +1181,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _prepare_restoring(self, state: dict[str, Any]) -> None:
         """Set what :meth:`_new_stream` needs of a state from a file, besides the parameters."""
 
-    def _check_reopenable(self) -> None:
+    def check_reopenable(self) -> None:
         """Raise TypeError for parameters that cannot be stored: the file could never be opened again."""
         for name, value in self.get_params(deep=False).items():
             is_stored = name == "random_state" or self._is_object(name, value)  # of a generator its seed is stored
@@ -1188,15 +1203,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _instead_of_durable(self, name: str) -> str:
         return "Pass a plain value, or a policy whose class is storable."
 
-    def _inner_settings(self) -> Any:
+    def inner_settings(self) -> Any:
         """Return the settings of nested objects, which can be changed without this estimator."""
         return None
 
-    def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
+    def own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters of this estimator that equal those of a state; its file is not trusted for them."""
         return {}
 
-    def _check_same_settings(self, found: Any) -> None:
+    def check_same_settings(self, found: Any) -> None:
         """Raise ValueError unless the estimator of a file has the same settings."""
         if type(self) is not type(found):
             raise ValueError(f"The file holds a {type(found).__name__}, not a {type(self).__name__}.")
@@ -1205,7 +1220,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if not self._is_same_setting(_plain(new), old):
                 raise ValueError(f"The file holds an estimator with {name}={old!r}, not {new!r}.")
 
-    def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
+    def journal_entry(self, points: FloatArray, problem: Any) -> Any:
         """Return what decodes rows of a journal, as JSON: the labels, and the strings and columns of a table."""
         return []
 
@@ -1213,7 +1228,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the problem of a stream that continues with rows of a journal; None if it is unchanged."""
         return None
 
-    def _replay(self, batch: Batch, entry: Any, answers: FloatArray | None = None) -> None:
+    def replay(self, batch: Batch, entry: Any, answers: FloatArray | None = None) -> None:
         """Learn rows of a journal, after validation: the file may be forged."""
         points, targets, weights = batch
         stream, n, table = self._stream, len(points), None
@@ -1317,7 +1332,7 @@ def estimator_from(
             name = str(state["estimator"])[:100]
             raise CheckpointError(f"it holds a {name}: if it is your class, import its module first.")
         cls: Any = estimators[state["estimator"]]
-        given = like._own_parameters(state) if like is not None and type(like) is cls else {}
+        given = like.own_parameters(state) if like is not None and type(like) is cls else {}
         return cls._from_state(state, trusted=trusted, refit=refit, **given)
     except CheckpointError as error:
         raise CheckpointError(f"{source}: {error}") from error

@@ -40,7 +40,7 @@ def scikit_learn(model: Any) -> BaseEstimator:
 
 def _fitted(model: Any, estimator: Any, **attributes: Any) -> BaseEstimator:
     """Set fitted attributes of an estimator, with the feature names of the model."""
-    names = model._feature_names()
+    names = model.feature_names()
     if names is not None:
         attributes["feature_names_in_"] = np.asarray(names, dtype=object)
     vars(estimator).update(n_features_in_=model.stream.view().width, **attributes)

@@ -280,7 +280,7 @@ def format_measure(name: str, value: float, scale: float = 1.0, unit: str = "") 
 
 
 def distance(regret: Regret, best: str) -> str:
-    """Return how far the loss is from that of the best model, in words.
+    """Return how far the loss is from that of the best model, ``Problem.best_model``, in words.
 
     >>> distance(Regret(102.0, 100.0, 50, 10.0), "linear fit")
     'loss 1.0200 times that of the best linear fit'

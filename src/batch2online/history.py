@@ -69,11 +69,12 @@ class History:
     def append(self, rows: Rows) -> Self:
         """Return the history with a copy of rows of one block, with larger ids than all before."""
         new = self.copy()
-        new._add(len(rows), _copied(rows))
-        new._join_small_ones()
+        new.add_segment(len(rows), _copied(rows))
+        new.join_small_ones()
         return new
 
-    def _add(self, n: int, rows: Rows | None) -> None:
+    def add_segment(self, n: int, rows: Rows | None) -> None:
+        """Add a segment of n rows to this copy alone; None for rows that are on disk."""
         segment = len(self) + n, rows
         if len(self._segments) == self._count:
             self._segments.append(segment)
@@ -81,7 +82,7 @@ class History:
             self._segments = [*self._segments[: self._count], segment]
         self._count += 1
 
-    def _join_small_ones(self) -> None:
+    def join_small_ones(self) -> None:
         """Keep segments from becoming many: a policy may cut rows one by one."""
         first = self._count - _MANY
         if first < 0 or len(self) - (self._segments[first - 1][0] if first else 0) > self.block:
@@ -162,7 +163,7 @@ class History:
         """Return a history of these rows, which are not copied, in the place of its own."""
         new = self.emptied()
         for rows in blocks:
-            new._add(len(rows), rows)
+            new.add_segment(len(rows), rows)
         return new
 
     def merged(self, other: History) -> History:
@@ -197,7 +198,7 @@ class History:
         """Return the history that :meth:`stored_fields` describes."""
         history = cls(fields["block"], fields["width"], fields["n_targets"])
         for rows in fields["segments"]:
-            history._add(len(rows), _copied(rows))
+            history.add_segment(len(rows), _copied(rows))
         return history
 
     def __reduce__(self) -> tuple[Any, ...]:

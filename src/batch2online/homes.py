@@ -17,5 +17,5 @@ HOMES = {
 
 def import_all() -> None:
     """Import all modules whose classes a file may name; called when a file names a class that is not known yet."""
-    for home in (*HOMES.values(), "batch2online.coresets"):
+    for home in HOMES.values():
         import_module(home)

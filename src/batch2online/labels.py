@@ -170,7 +170,7 @@ class Labelled(OnlineEstimator):
             return y
         return y[:, 0] if self.__sklearn_tags__().target_tags.multi_output else flattened(y)
 
-    def _checked_labels(self, stored: Any) -> dict[float, Any]:
+    def checked_labels(self, stored: Any) -> dict[float, Any]:
         """Return the labels stored in a file; every stored row must have one of them."""
         n_targets = self._stream.n_targets
         require(self._needs_targets == bool(n_targets), f"targets: found {n_targets}")
@@ -189,7 +189,7 @@ class Labelled(OnlineEstimator):
             require(not len(unknown), f"targets: found {unknown[:1]}, expected a known label")
         return dict(stored)
 
-    def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
+    def journal_entry(self, points: FloatArray, problem: Any) -> Any:
         return [[code, label] for code, label in problem.labels.items()]
 
     def _journalled_problem(self, batch: Batch, entry: Any) -> Any:

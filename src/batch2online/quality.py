@@ -96,7 +96,7 @@ class ClassBaseline(Baseline):
         if scores is None:
             return (losses, is_wrong), replace(known, weights=known.weights + counts)
         errors = known.errors + np.bincount(places, weights * scores.errors, k)
-        bins = known._binned(places, weights, scores.log_losses)
+        bins = known.binned(places, weights, scores.log_losses)
         return (losses, is_wrong), replace(known, weights=known.weights + counts, errors=errors, scores=bins)
 
     def with_codes(self, codes: FloatArray) -> Self:
@@ -113,7 +113,7 @@ class ClassBaseline(Baseline):
             scores[places] = self.scores
         return replace(self, codes=known, weights=weights, errors=errors, scores=scores)
 
-    def _binned(self, places: IntArray, weights: FloatArray, log_losses: FloatArray | None) -> FloatArray:
+    def binned(self, places: IntArray, weights: FloatArray, log_losses: FloatArray | None) -> FloatArray:
         """Return the weights by class and logit of the true class, with further rows."""
         if log_losses is None or not self.scores.shape[1]:
             return self.scores[:, :0]
@@ -198,7 +198,7 @@ class Windows:
         new[1] += rows if all_ones(weights) else np.add.reduceat(weights, starts)
         for values, to in zip(losses, new[2:], strict=False):
             to += np.add.reduceat(values, starts)
-        return Windows(self.width, sums)._within_bounds()
+        return Windows(self.width, sums).within_bounds()
 
     def _with_last(self, weights: FloatArray, losses: Sequence[FloatArray]) -> Windows:
         """Return the windows with further rows, all of which are in the last window."""
@@ -211,10 +211,11 @@ class Windows:
     def merge(self, other: Windows) -> Windows:
         """Return the windows of this one, then those of another."""
         sums = np.concatenate([self.sums, other.sums], axis=1)
-        return Windows(max(self.width, other.width), sums)._within_bounds()
+        return Windows(max(self.width, other.width), sums).within_bounds()
 
-    def _within_bounds(self) -> Windows:
+    def within_bounds(self) -> Windows:
+        """Return the same windows, joined in pairs while they are too many."""
         if self.sums.shape[1] <= MOST_WINDOWS:
             return self
         paired = np.add.reduceat(self.sums, np.arange(0, self.sums.shape[1], 2), axis=1)
-        return Windows(2 * self.width, paired)._within_bounds()
+        return Windows(2 * self.width, paired).within_bounds()

@@ -173,18 +173,18 @@ class RowBuffer:
         """Return a buffer with a copy of these rows at its end."""
         twin = self.copy()
         own = ones(len(weights)) if all_ones(weights) else weights.copy()
-        twin._add((points.copy(), targets.copy(), own), len(points))
+        twin.add_part((points.copy(), targets.copy(), own), len(points))
         return twin
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...], most: float = math.inf) -> bool:
         """Add one row of Python floats in place if it then holds fewer than ``most``; return whether that was done."""
         if self._size[1] + 1 >= most:
             return False
-        self._add((values, target), 1)
+        self.add_part((values, target), 1)
         return True
 
-    def _add(self, part: tuple[Any, ...], n_rows: int) -> None:
-        """Add a part; the last step makes it visible."""
+    def add_part(self, part: tuple[Any, ...], n_rows: int) -> None:
+        """Add a part of so many rows to this copy alone; the last step makes it visible."""
         at, known = self._size
         if len(self._parts) == at:
             self._parts.append(part)

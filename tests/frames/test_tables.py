@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from batch2online import BatchToOnline
 from batch2online.schema import check_instance
-from batch2online.tables.back import Form, FrameSchema, container_of, read
+from batch2online.tables.row_encoding import Form, FrameSchema, container_of, read
 from batch2online.tables.strings import MISSING, StringTable, hash_code
 
 FRAME = pd.DataFrame(

@@ -17,8 +17,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from batch2online import BatchToOnline
 from batch2online.schema import check_instance
-from batch2online.tables.back import Form, read, read_one
 from batch2online.tables.columns import ColumnType
+from batch2online.tables.row_encoding import Form, read, read_one
 from batch2online.tables.strings import StringTable
 
 N = 40

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-WRONG, FORMS = 1, ("strings", "column")
+WRONG, FORMS = 1, ("strings", "lacking")
 N_PROBES = 40
 
 
@@ -75,7 +75,7 @@ def write(name: str, folder: Path, n_nights: int, n_rows: int) -> None:
         some, file = frame.iloc[own], folder / f"night-{night:02}"
         if night == WRONG:
             _write(some.assign(**{column: [f"about {value}" for value in some[column]]}), f"{file}-{FORMS[0]}")
-            _write(some.assign(remark="seen"), f"{file}-{FORMS[1]}")
+            _write(some.drop(columns=column), f"{file}-{FORMS[1]}")
         _write(some, str(file))
     _write(frame.iloc[early[-N_PROBES:]], str(folder / "probe"))
 

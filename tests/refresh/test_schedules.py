@@ -339,4 +339,4 @@ def test_checks_at_every_row_join_few_parts():
     online.partial_fit(X, X.sum(axis=1) + rng.normal(size=400))
     sketch = online._stream.view().sketch
     assert len(sketch._fresh) < 16
-    assert len(sketch._kept()) < 100
+    assert len(sketch.kept()) < 100

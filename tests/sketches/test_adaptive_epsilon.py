@@ -43,7 +43,7 @@ BUILDERS = {
 def limits(sketch):
     """Inclusion probabilities of the rows of the coreset."""
     candidates, own = sketch._scored(None)
-    q = np.minimum(candidates.limits, sketch._current_constant * own)
+    q = np.minimum(candidates.limits, sketch.current_constant * own)
     ids, weights = candidates.rows.ids, sketch.coreset().ids
     return dict(zip(ids.tolist(), q.tolist(), strict=True)), weights
 
@@ -196,7 +196,7 @@ def test_a_saved_model_goes_on_bit_for_bit(name, tmp_path):
     assert np.array_equal(model_of(resumed), model_of(whole))
     assert resumed.epsilon_ == whole.epsilon_ == adaptive_epsilon(24_000, 10 if "clustering" in name else 2)
     if name in ("regression", "low rank"):
-        known = [model.stream.view().sketch._candidates() for model in (resumed, whole)]
+        known = [model.stream.view().sketch.candidates() for model in (resumed, whole)]
         one, other = ({i: limit for i, limit in zip(c.rows.ids, c.limits, strict=True) if limit < 1} for c in known)
         shared = one.keys() & other.keys()
         assert len(shared) > 300
@@ -267,7 +267,7 @@ def test_with_decay_epsilon_stops_falling(name, settings):
     if "half_life" in settings and name == "regression":
         sketch = model.stream.view().sketch
         assert sketch.totals.effective_rows < 3_000
-        assert sketch._current_constant < adaptive_constant(WIDTH + 2, 3_000)
+        assert sketch.current_constant < adaptive_constant(WIDTH + 2, 3_000)
 
 
 def test_weights_count_by_the_effective_number_of_rows():
@@ -275,7 +275,7 @@ def test_weights_count_by_the_effective_number_of_rows():
     weights = np.where(np.arange(len(X)) % 4, 1e-6, 1.0)
     builder = BUILDERS["leverage"]().add(X, weights=weights)
     assert builder.sketch.totals.effective_rows == pytest.approx(3_000, rel=1e-3)
-    assert builder.sketch._current_constant == pytest.approx(adaptive_constant(WIDTH, 3_000), rel=1e-3)
+    assert builder.sketch.current_constant == pytest.approx(adaptive_constant(WIDTH, 3_000), rel=1e-3)
     same = BUILDERS["leverage"]().add(X, weights=np.full(len(X), 4.0)).coreset()
     assert np.array_equal(same.ids, BUILDERS["leverage"]().add(X).coreset().ids)
 

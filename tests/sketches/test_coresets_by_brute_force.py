@@ -168,7 +168,7 @@ def test_in_bounded_memory_no_inclusion_probability_rises_and_no_row_returns():
     drifting = rng.normal(size=(60_000, 2)) * np.linspace(1, 30, 60_000)[:, None]
     last = set()
     for construction in bounded(drifting, step=5_000):
-        candidates = construction._stream.state.sketch.sampler._candidates()
+        candidates = construction._stream.state.sketch.sampler.candidates()
         limits = dict(zip(candidates.rows.ids.tolist(), candidates.limits.tolist(), strict=True))
         assert all(limit <= known.get(i, 1.0) for i, limit in limits.items())
         known |= limits

@@ -94,6 +94,6 @@ def test_a_list_that_two_threads_go_on_with_is_caught(monkeypatch):
             self._segments.append((len(self) + n, rows))
         self._count += 1
 
-    monkeypatch.setattr(History, "_add", careless)
+    monkeypatch.setattr(History, "add_segment", careless)
     with pytest.raises((AssertionError, IndexError, CheckpointError)):
         writers.together(only=lambda name: name == "OnlineRegression")

@@ -53,7 +53,7 @@ class Features:
         """Return the features of a model of tables or of arrays."""
         codec, facts = model.stream.columns, facts or ColumnFacts()
         if codec is None:
-            names = model._feature_names() or [str(place) for place in range(model.n_features_in_)]
+            names = model.feature_names() or [str(place) for place in range(model.n_features_in_)]
             found = [(name, *facts.moments.get(name, (0.0, 1.0)), "") for name in names]
         else:
             found = [each for coded in codec.coded for each in _features_of(coded, facts)]

@@ -62,7 +62,10 @@ class FileFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """Columns of a table, and how they become numbers."""
+    """Columns of a table, and how they become numbers.
+
+    ``Settings.of_columns`` of the command line passes the latter to :class:`batch2online.Columns`.
+    """
 
     target: str | None = setting("Column to predict.", default=None, metavar="COLUMN")
     columns: tuple[str, ...] = setting("Features. Default: all other columns.", default=())

@@ -172,7 +172,7 @@ def _bytes_of(content: object, subject: Any) -> bytes:
         twin = copy.deepcopy(subject)
         if not isinstance(twin, CoresetBuilder):
             stream = twin.stream  # seconds differ from run to run
-            twin._stream = replace(stream, state=replace(stream.state, timings=Timings()))
+            twin.stream = replace(stream, state=replace(stream.state, timings=Timings()))
         return pickle.dumps(twin)
 
 

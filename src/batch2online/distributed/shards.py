@@ -67,7 +67,7 @@ def _bounded(template: Model) -> Model:
 def with_features_of(shard: Model) -> Model:
     """Return a shard without rows that encodes columns as the rows of this one need it."""
     settled = copy.copy(shard)
-    settled._stream = shard._with_final_columns()
+    settled.stream = shard.with_final_columns()
     return settled.new_shard(int(shard.first_id))
 
 
@@ -117,7 +117,7 @@ def root_of(*shards: Model) -> Model:
     """Return one estimator of the rows of all shards, fitted to all of them."""
     root = merged(*shards)
     if len(shards) == 1 and root.stream.ordered:
-        root._stream = root.stream.refit("merged")
+        root.stream = root.stream.refit("merged")
     return root
 
 
@@ -125,5 +125,5 @@ def replace_state(model: Model, root: Model) -> Model:
     """Replace what a model has learned by the rows of a shard, in one step."""
     fresh = copy.copy(root)
     whole = root.stream.whole()
-    fresh._stream = replace(whole, state=whole.state.each(whole.engine.unscored))
-    return model._replace_state(fresh)
+    fresh.stream = replace(whole, state=whole.state.each(whole.engine.unscored))
+    return model.replace_state(fresh)

@@ -326,11 +326,11 @@ class OrderMonitor(Observer):
         while start < len(rows):
             cut = next((at for at in _CUTS if at > monitor.rows), self.rows + len(rows))
             stop = min(len(rows), cut - self.rows)
-            monitor = monitor._observe(rows if stop - start == len(rows) else rows[start:stop], seed)
+            monitor = monitor.observe_part(rows if stop - start == len(rows) else rows[start:stop], seed)
             start = stop
-        return monitor._packed() if is_large(monitor.pending) else monitor
+        return monitor.with_packed_scores() if is_large(monitor.pending) else monitor
 
-    def _packed(self) -> OrderMonitor:
+    def with_packed_scores(self) -> OrderMonitor:
         """Return the monitor with packed scores, and with bets made on the first ones if they are too large even so."""
         pending = packed(self.pending)
         excess, first = sum(part.values.nbytes for part in pending) - MOST_PACKED_BYTES, 0
@@ -339,7 +339,7 @@ class OrderMonitor(Observer):
             first += 1
         return replace(self._with_bets_on(pending[:first]) if first else self, pending=pending[first:])
 
-    def _observe(self, rows: Rows, seed: int) -> OrderMonitor:
+    def observe_part(self, rows: Rows, seed: int) -> OrderMonitor:
         """Return the monitor after rows up to the next fit of a reference model."""
         seen = self.rows + len(rows)
         changed: dict[str, Any] = {"rows": seen}
@@ -368,19 +368,19 @@ class OrderMonitor(Observer):
     def with_bets(self) -> OrderMonitor:
         """Return the monitor with bets made on all pending scores; the result is the same whenever that happens."""
         monitor = replace(self._with_bets_on(self.pending), pending=()) if self.pending else self
-        return monitor._with_new_ranks() if self.rows in _REFERENCES_AT else monitor
+        return monitor.with_new_ranks() if self.rows in _REFERENCES_AT else monitor
 
     def _with_bets_on(self, parts: Iterable[PendingScores]) -> OrderMonitor:
         monitor = self
         for part in parts:
-            monitor = (monitor._with_new_ranks() if part.is_first else monitor)._bet(part)
+            monitor = (monitor.with_new_ranks() if part.is_first else monitor).bet(part)
         return monitor
 
-    def _with_new_ranks(self) -> OrderMonitor:
+    def with_new_ranks(self) -> OrderMonitor:
         """Return the monitor that ranks further rows among themselves alone."""
         return replace(self, counts=0 * self.counts, buffered=self.buffered[:, :0], uniforms=self.uniforms[:0])
 
-    def _bet(self, part: PendingScores) -> OrderMonitor:
+    def bet(self, part: PendingScores) -> OrderMonitor:
         """Return the monitor after bets on rows that one reference model has scored; the first may complete a block."""
         bins = np.concatenate([self.buffered, part.bins()], axis=1)
         uniforms = np.concatenate([self.uniforms, part.uniforms()])
@@ -388,10 +388,10 @@ class OrderMonitor(Observer):
         new = self
         for start in range(0, whole, _AT_ONCE):
             stop = min(start + _AT_ONCE, whole)
-            new = new._with_blocks(bins[:, start:stop], uniforms[start:stop], ends[start // BLOCK : stop // BLOCK])
+            new = new.with_blocks(bins[:, start:stop], uniforms[start:stop], ends[start // BLOCK : stop // BLOCK])
         return replace(new, buffered=bins[:, whole:].copy(), uniforms=uniforms[whole:].copy())
 
-    def _with_blocks(self, bins: ByteArray, uniforms: FloatArray, ends: IntArray) -> OrderMonitor:
+    def with_blocks(self, bins: ByteArray, uniforms: FloatArray, ends: IntArray) -> OrderMonitor:
         """Return the monitor after whole blocks, which end at these row counts."""
         cells, counts = ranked(bins.reshape(len(bins), -1, BLOCK), uniforms.reshape(-1, BLOCK), self.counts)
         capital, logarithms = self.capital.after(cells)

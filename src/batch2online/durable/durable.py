@@ -163,8 +163,8 @@ class Durable:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a whole number above 0, got {value!r}.")
         if model is not None:
-            model._check_reopenable()
-            model._check_free()
+            model.check_reopenable()
+            model.check_free()
         self.expire_after = expire_after
         self._session = Session(_file(path), durability, accept_loss)
         self.path = self._session.path
@@ -269,11 +269,11 @@ class Durable:
         def first(model: Any) -> None:
             model.partial_fit(*rows)
 
-        return self._learn(first, lambda model: model._prepare(*rows), key, source, own)
+        return self._learn(first, lambda model: model.prepare(*rows), key, source, own)
 
     def learn_one(self, x: Any, y: Any = None, *, key: str | None = None) -> Self:
         """Learn one row, as the model's own ``learn_one``, and keep it."""
-        return self._learn(lambda model: model.learn_one(x, y), lambda model: model._prepare_one(x, y), key)
+        return self._learn(lambda model: model.learn_one(x, y), lambda model: model.prepare_one(x, y), key)
 
     def _learn(
         self,
@@ -388,7 +388,7 @@ class Durable:
             answers.append(getattr(new, method)(X))
             columns = new.stream.columns
             if columns is not None and not columns.is_settled:  # pending rows are stored as these features
-                new._stream = new._fixed()
+                new.stream = new._fixed()
                 self._store.write_state(new)
             late.ask(new, X, own, None if at is None else float(at))
             if self.expire_after is not None:

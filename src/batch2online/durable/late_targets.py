@@ -82,7 +82,7 @@ class LateTargets:
 
     def ask(self, model: Any, X: Any, keys: Sequence[Key], at: float | None) -> None:
         """Store rows that the model predicts now."""
-        points, schema, strings = model._question(X)
+        points, schema, strings = model.question(X)
         self.check_new(keys)
         answer, first = self._number_of(Answer(model.stream.answerer, schema)), self._n_asked()
         for i, (key, own, row) in enumerate(zip(keys, strings, np.ascontiguousarray(points), strict=True)):
@@ -120,7 +120,7 @@ class LateTargets:
         for question in questions:
             strings[question.answer] += question.strings
         tables = [(answer.schema, strings[number]) for number, answer in answers.items()]
-        rows: PreparedRows = model._prepare_late(points, tables, y)
+        rows: PreparedRows = model.prepare_late(points, tables, y)
         rows = rows._replace(answers=_losses(model, rows, questions, answers))
         self.drop(questions)
         self.keys.add(keys, first_id + np.arange(len(keys)))
@@ -150,7 +150,7 @@ class LateTargets:
             _, packed = self._database.get("answer", number)
             with intact(self._database.path):
                 answerer, schema = _unpacked(packed)
-                self._answers[number] = Answer(model._restored_answerer(answerer), schema)
+                self._answers[number] = Answer(model.restored_answerer(answerer), schema)
         return self._answers[number]
 
     def drop_older(self, n: int) -> None:

@@ -83,7 +83,7 @@ class Store:
         elif session.lost:
             self.reopened = Reopened(0, was_closed=False, lost=session.lost)
         self.model = model
-        self._settings = model._inner_settings()
+        self._settings = model.inner_settings()
         model._owner = self.path.name
         session.begin()
         if log_changes and not journal.logs_changes(self.database):
@@ -106,7 +106,7 @@ class Store:
         state = model_file.read_state(self.database)
         model = estimator_from(state, str(self.path), trusted=trusted, refit=refit, like=like)
         if like is not None:
-            like._check_same_settings(model)
+            like.check_same_settings(model)
         self.database.meta.setdefault("next_id", _next_id(model))  # a file that was saved has no journal
         try:
             with nullcontext() if refit or like is not None else without_fitting():
@@ -131,7 +131,7 @@ class Store:
                 self.worker.waiting.append(entry)
                 continue
             try:
-                model._replay(entry.batch, entry.decoding, entry.answers)
+                model.replay(entry.batch, entry.decoding, entry.answers)
             except Exception as error:
                 if isinstance(error, FitNeededError | MemoryError) and not (entry.waits and self.session.was_closed):
                     raise
@@ -159,7 +159,7 @@ class Store:
 
         def act_on_new() -> None:
             for entry in accepted:
-                new._replay(entry.batch, entry.decoding, entry.answers)
+                new.replay(entry.batch, entry.decoding, entry.answers)
             self._act(act, new)
 
         if self._batch is not None and self._batch.before is None:
@@ -183,7 +183,7 @@ class Store:
     def _act(self, act: Act, new: Any) -> None:
         logs = journal.logs_changes(self.database) and _is_fitted(new)
         if logs:
-            new._stream = replace(new.stream, log=())
+            new.stream = replace(new.stream, log=())
         act(new)
         if logs:
             journal.log_changes(self.database, new.stream.log or ())
@@ -248,10 +248,10 @@ class Store:
 
     def _check_model(self) -> None:
         """Refuse a model that was changed past its file."""
-        if self._settings != self.model._inner_settings():
+        if self._settings != self.model.inner_settings():
             raise StoreError(
                 f"The estimator inside the model of {self.path.name} was changed from {self._settings} to "
-                f"{self.model._inner_settings()}, which its file does not know of: set it back."
+                f"{self.model.inner_settings()}, which its file does not know of: set it back."
             )
         found = _next_id(self.model) + sum(len(entry.batch[0]) for entry in self._accepted)
         if self.has_state and found != self.next_id:
@@ -336,7 +336,7 @@ class Store:
         """Write rows to the journal and learn them, inside a transaction."""
         rows = rows._replace(batches=list(rows.batches))
         journal.append(self.database, _entry(new, rows, waits=False))
-        new._stream = new._applied(rows)
+        new.stream = new.applied(rows)
 
     def _entry_for_worker(self, prepare: Callable[[Any], PreparedRows]) -> Entry | None:
         """Return rows for the worker; None if they are to be learned now.
@@ -362,7 +362,7 @@ class Store:
     def _learn_waiting(self, entry: Entry) -> None:
         """Learn rows that are in the journal; called by the worker."""
         new = view_of(self.model)
-        new._replay(entry.batch, entry.decoding, entry.answers)
+        new.replay(entry.batch, entry.decoding, entry.answers)
         self._become(new)
 
     def flush(self) -> None:
@@ -385,7 +385,7 @@ class Store:
         history, waiting = new.stream.history, self.worker.waiting
         if isinstance(history, DiskHistory) and history.database is not self.database:
             moved = new.stream.state.with_history(history.moved_to(self.database))
-            new._stream = replace(new.stream, state=moved)
+            new.stream = replace(new.stream, state=moved)
         model_file.write_state(self.database, new._state())
         n_waiting = sum(len(entry.batch[0]) for entry in waiting)
         journal.clear(self.database, len(waiting), n_waiting)
@@ -422,7 +422,7 @@ def _entry(model: Any, rows: PreparedRows, waits: bool) -> Entry:
     stream = model.stream
     empty = (np.empty((0, stream.width)), np.empty((0, stream.n_targets)), np.empty(0))
     points, targets, weights = (np.concatenate(parts) for parts in zip(*(rows.batches or [empty]), strict=True))
-    decoding = model._journal_entry(points, rows.problem or stream.problem)
+    decoding = model.journal_entry(points, rows.problem or stream.problem)
     if rows.table is not None:
         table = rows.table.journal_entry()
         decoding = {"rows": decoding, "table": table}

@@ -73,7 +73,8 @@ class RefreshState:
     last_coreset : (ids, weights) or None
         The coreset at the last check, for policies that compare it.
     in_time : bool
-        Whether rows were found not to come in random order, so that a policy that measures refits more often.
+        Whether rows were found not to come in random order: :class:`~batch2online.refresh.Measured` then refits more
+        often, see its ``in_time``.
     """
 
     next_check: int

@@ -219,10 +219,10 @@ class Stream:
                 check_ids_left(new.next_id, len(batch[0]))
                 while len(batch[0]):
                     rows, buffer, batch = new.buffer.fill(batch, new.rows_to_cut(), new.buffer_id)
-                    new = replace(new, buffer=buffer) if rows is None else new._after(rows)
+                    new = replace(new, buffer=buffer) if rows is None else new.after(rows)
         return new if new.room else replace(new, room=new.rows_to_cut())
 
-    def _after(self, rows: Rows) -> Stream:
+    def after(self, rows: Rows) -> Stream:
         """Return the stream after a segment of rows, with nothing buffered."""
         return self.at(self.engine.step(self.state, rows), int(rows.ids[-1]) + 1)
 
@@ -239,7 +239,7 @@ class Stream:
     @one_thread()
     def flushed(self) -> Stream:
         """Return the stream with no buffered rows."""
-        return self._after(self.buffer.rows(self.buffer_id)) if len(self.buffer) else self
+        return self.after(self.buffer.rows(self.buffer_id)) if len(self.buffer) else self
 
     @one_thread()
     def refit(self, kind: str, **details: Any) -> Stream:

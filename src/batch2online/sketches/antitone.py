@@ -180,7 +180,7 @@ class AntitoneSketch(Sketch):
         return 2 + min(rows / self.settings.block, math.log(max(rows, 1.0)) / math.log(CHECK_GROWTH))
 
     @property
-    def _current_constant(self) -> float:
+    def current_constant(self) -> float:
         """The constant of the inclusion probabilities now."""
         if self.last_check is None:
             return self.constant
@@ -189,22 +189,22 @@ class AntitoneSketch(Sketch):
     def update(self, rows: Rows, gradient_norms: FloatArray | None = None) -> Self:
         if self.last_check is None:
             return super().update(rows, gradient_norms)
-        block, last, new = int(rows.ids[0]) // self.settings.block, self.last_check, self._copy()
+        block, last, new = int(rows.ids[0]) // self.settings.block, self.last_check, self.copy()
         if block != last.block and self.totals.effective_rows >= CHECK_GROWTH * last.rows and self.totals.n_rows:
-            new._check()
+            new.check_probabilities()
         assert new.last_check is not None
         new.last_check = replace(new.last_check, block=block)
         return super(AntitoneSketch, new).update(rows, gradient_norms)
 
-    def _check(self) -> None:
+    def check_probabilities(self) -> None:
         """Lower the inclusion probabilities to current ones for good, and the constant to that of the next check."""
-        self._choose()
-        self.parts, self.n_unthinned = (self._lowered(self._kept()),), 0
+        self.choose()
+        self.parts, self.n_unthinned = (self._lowered(self.kept()),), 0
         self._await_next_check(self.totals.effective_rows)
 
     def _lowered(self, candidates: Candidates) -> Candidates:
         """Return the candidates that current scores keep, with their inclusion probabilities as limits."""
-        constant, scores = self._current_constant, self.statistics.scores
+        constant, scores = self.current_constant, self.statistics.scores
         few = candidates.within(np.minimum(candidates.limits, constant * scores(candidates.rows)))
         # Last digits of a score can depend on the rows that are scored together: those that stay are always the same.
         return replace(few, limits=np.minimum(few.limits, constant * scores(few.rows)))
@@ -220,9 +220,9 @@ class AntitoneSketch(Sketch):
     def _merge_adaptive(self, other: Any) -> None:
         """Merge: a check of each part, and one of both."""
         assert self.last_check is not None
-        theirs = other._copy()
+        theirs = other.copy()
         for part in (self, theirs):
-            part._check()
+            part.check_probabilities()
         last = theirs.last_check
         self.last_check = replace(
             self.last_check, rows=max(self.last_check.rows, last.rows), block=max(self.last_check.block, last.block)
@@ -230,7 +230,7 @@ class AntitoneSketch(Sketch):
         self.totals = self.totals.merge(theirs.totals)
         self._await_next_check(self.totals.effective_rows)
         self.statistics = self.statistics.merged(theirs.statistics)
-        joined = Candidates.joined([self._kept(), theirs._kept()])
+        joined = Candidates.joined([self.kept(), theirs.kept()])
         self.parts = (self._lowered(joined[np.argsort(joined.rows.ids, kind="stable")]),)
 
     # -- rows -------------------------------------------------------------------------------------------
@@ -246,12 +246,12 @@ class AntitoneSketch(Sketch):
         self.statistics, words = self.statistics.grown(rows), self._words(rows.ids)
         block = self.settings.block
         if 4 * len(rows) >= block:
-            self._choose()
+            self.choose()
             self._add_candidates(self._chosen_of(rows, words))
             return
         self._fresh = (*self._fresh, Candidates(copied(rows), words, ones(len(rows))))
         if len(self._fresh) >= _MANY_PARTS or 8 * sum(map(len, self._fresh)) >= block:
-            self._choose()
+            self.choose()
 
     def _words(self, ids: IntArray) -> WordArray:
         """Return the random draws of rows of a block."""
@@ -259,7 +259,7 @@ class AntitoneSketch(Sketch):
         span = range(first, last + 1) if last - first + 1 == len(ids) else ids
         return sampling.words(self.settings.seed, sampling.SAMPLING, span)
 
-    def _choose(self) -> None:
+    def choose(self) -> None:
         """Choose candidates from the rows that were not chosen from yet."""
         if self._fresh:
             fresh, self._fresh = Candidates.joined(list(self._fresh)), ()
@@ -305,20 +305,21 @@ class AntitoneSketch(Sketch):
         self.parts = (*self.parts, candidates)
         self.n_unthinned += len(candidates)
         if self.n_unthinned > self._patience * self.settings.size:
-            self._thin()
+            self.thin()
 
-    def _thin(self) -> None:
+    def thin(self) -> None:
         """Drop candidates that current scores rule out, for good since scores never rise.
 
         Statistics stay as they are: they must not depend on when that happens.
         """
         statistics = self.statistics.sharpened()
-        candidates = self._not_ruled_out(statistics, self._kept())
+        candidates = self._not_ruled_out(statistics, self.kept())
         if len(candidates) > _FEW * self.settings.size:
             candidates = candidates.within(probabilities(statistics.scores(candidates.rows), self.constant * SAFETY))
         self.parts, self.n_unthinned = (candidates,), 0
 
-    def _keep_by_scores(self, candidates: Candidates) -> None:
+    def keep_by_scores(self, candidates: Candidates) -> None:
+        """Keep the candidates that current scores keep, in one piece."""
         q = probabilities(self.statistics.scores(candidates.rows), self.constant * SAFETY)
         self.parts, self.n_unthinned = (candidates.within(q),), 0
 
@@ -328,27 +329,28 @@ class AntitoneSketch(Sketch):
             return candidates
         return candidates.within(statistics.bounds(candidates.rows) * (self.constant * SAFETY))
 
-    def _candidates(self) -> Candidates:
+    def candidates(self) -> Candidates:
         """All candidates in one piece; reading them leaves everything as it is."""
         if not self._fresh:
-            return self._kept()
-        return Candidates.joined([self._kept(), self._not_ruled_out_coarsely(Candidates.joined(list(self._fresh)))])
+            return self.kept()
+        return Candidates.joined([self.kept(), self._not_ruled_out_coarsely(Candidates.joined(list(self._fresh)))])
 
-    def _kept(self) -> Candidates:
+    def kept(self) -> Candidates:
+        """Candidates chosen so far, in one piece."""
         return self.parts[0] if len(self.parts) == 1 else Candidates.joined(list(self.parts))
 
     def _merge(self, other: Any) -> None:
         if self.last_check is not None:
             self._merge_adaptive(other)
             return
-        self._choose()
+        self.choose()
         self.statistics = self.statistics.merged(other.statistics)
-        joined = Candidates.joined([self._candidates(), other._candidates()])
+        joined = Candidates.joined([self.candidates(), other.candidates()])
         self.parts = (joined[np.argsort(joined.rows.ids, kind="stable")],)
-        self._thin()
+        self.thin()
 
     def _scale(self, factor: float) -> None:
-        self._choose()
+        self.choose()
         self.statistics = self.statistics.scaled(factor)
         self.parts = tuple(part.scaled(factor) for part in self.parts)
 
@@ -356,9 +358,9 @@ class AntitoneSketch(Sketch):
         """Return the same sketch without candidates that current scores rule out."""
         if not self.totals.n_rows:
             return self
-        new = self._copy()
-        new._choose()
-        new._thin()
+        new = self.copy()
+        new.choose()
+        new.thin()
         return new
 
     # -- reading ----------------------------------------------------------------------------------------
@@ -367,7 +369,7 @@ class AntitoneSketch(Sketch):
         settled = self.statistics.settled()
         if settled is self.statistics:
             return self
-        new = self._copy()
+        new = self.copy()
         new.statistics = settled
         return new
 
@@ -385,7 +387,7 @@ class AntitoneSketch(Sketch):
     def sample(self, history: RowSource | None = None) -> tuple[Rows, FloatArray]:
         """Return the rows that are in the coreset, and their weights there."""
         candidates, scores = self._scored(history)
-        q = np.minimum(candidates.limits, self._current_constant * scores)
+        q = np.minimum(candidates.limits, self.current_constant * scores)
         keep = kept(sampling.inclusion_uniforms(candidates.words), q)
         rows, words, epsilon = candidates.rows[keep], candidates.words[keep], self.settings.epsilon
         exponent = exponents(q[keep], sampling.rounding_uniforms(words), epsilon)
@@ -393,7 +395,7 @@ class AntitoneSketch(Sketch):
 
     def _scored(self, history: RowSource | None) -> tuple[Candidates, FloatArray]:
         """Return the rows that may be in the coreset, and their scores."""
-        statistics, candidates = self.statistics, self._candidates()
+        statistics, candidates = self.statistics, self.candidates()
         if len(candidates) > _MANY * self.settings.size:
             statistics = statistics.sharpened()
             candidates = self._not_ruled_out(statistics, candidates)
@@ -410,12 +412,12 @@ class AntitoneSketch(Sketch):
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: the candidates that current scores leave, whenever others were chosen."""
-        chosen = self._copy()
+        chosen = self.copy()
         if self.statistics.has_coarse_bounds:
-            chosen._choose()
-            chosen.parts, chosen.n_unthinned = (chosen._kept(),), 0
+            chosen.choose()
+            chosen.parts, chosen.n_unthinned = (chosen.kept(),), 0
             if self.totals.n_rows > self.settings.size:
-                chosen._keep_by_scores(chosen._kept())
+                chosen.keep_by_scores(chosen.kept())
         return {name: value for name, value in vars(chosen).items() if not name.startswith("_")}
 
 

@@ -230,7 +230,7 @@ class Sketch(ABC):
         gradient_norms : (n,) array, optional
             Norms of the gradients of the rows under the current model, for sketches whose ``pilot`` is "gradients".
         """
-        new = self._copy()
+        new = self.copy()
         new.totals = self.totals.merge(SketchTotals.of(rows))
         new._add(rows, gradient_norms)
         return new
@@ -238,21 +238,21 @@ class Sketch(ABC):
     def merge(self, other: Self) -> Self:
         """Return the sketch of the rows of both, whose ids are disjoint."""
         check_mergeable(self, other)
-        new = self._copy()
+        new = self.copy()
         new._merge(other)
         new.totals = self.totals.merge(other.totals)
         return new
 
     def scale(self, factor: float) -> Self:
         """Return the sketch of rows whose weights are all multiplied by a power of 4, exactly."""
-        new = self._copy()
+        new = self.copy()
         new.totals = self.totals.scale(factor)
         new._scale(factor)
         return new
 
     def empty(self) -> Self:
         """Return the sketch of no rows."""
-        new = self._copy()
+        new = self.copy()
         new.totals = SketchTotals()
         new._begin()
         return new
@@ -303,11 +303,11 @@ class Sketch(ABC):
     def _scale(self, factor: float) -> None:
         """Multiply the weights of all rows by a power of 4."""
 
-    def _parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, object]:
         """Return parameters of this kind of sketch that two of them must share to be merged."""
         return {}
 
-    def _copy(self) -> Self:
+    def copy(self) -> Self:
         """Return a shallow copy; what both refer to is never changed."""
         new = object.__new__(type(self))
         vars(new).update(vars(self))
@@ -316,7 +316,7 @@ class Sketch(ABC):
 
 def with_settings(sketch: _Sketch, **changes: Any) -> _Sketch:
     """Return a sketch with other settings."""
-    new = sketch._copy()
+    new = sketch.copy()
     new.settings = replace(sketch.settings, **changes)
     return new
 
@@ -328,8 +328,8 @@ def check_mergeable(one: Sketch, other: Sketch) -> None:
     for name in ("epsilon", "coreset_size"):
         check_same(name, getattr(mine, name), getattr(theirs, name))
     check_same("random_state", mine.seed, theirs.seed)
-    for name, value in one._parameters().items():
-        check_same(name, value, other._parameters()[name])
+    for name, value in one.parameters().items():
+        check_same(name, value, other.parameters()[name])
     if mine.shape != theirs.shape:
         raise ValueError(f"Can only merge rows of the same width: {mine.shape} and {theirs.shape} differ.")
 

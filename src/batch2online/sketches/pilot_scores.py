@@ -77,7 +77,7 @@ class ScoreScaling:
             whitening = inverse_root((design * weights[:, None]).T @ design / total)
         nothing = np.zeros(2)
         draft = cls(frame, classes, whitening, nothing, nothing, total)
-        parts = draft._parts(rows, sizes, labels)
+        parts = draft.score_parts(rows, sizes, labels)
         means = np.array([weights @ part / total for part in parts])
         means = np.where(np.isfinite(means), means, 0.0)
         known = replace(draft, means=means, totals=means * total)
@@ -86,7 +86,7 @@ class ScoreScaling:
 
     def scored(self, rows: Rows, sizes: FloatArray, *, labels: bool) -> tuple[FloatArray, ScoreScaling]:
         """Return the scores of new rows, about 1 on average, and the updated score scaling."""
-        parts, weights = self._parts(rows, sizes, labels), np.ascontiguousarray(rows.weights)
+        parts, weights = self.score_parts(rows, sizes, labels), np.ascontiguousarray(rows.weights)
         totals = self.totals + [weights @ part for part in parts]
         weight = self.weight + float(weights.sum())
         means, scores = np.maximum(self.means, totals / weight), np.full(len(rows), UNIFORM)
@@ -99,7 +99,7 @@ class ScoreScaling:
         """Return the same with the weights of all rows seen multiplied by a factor."""
         return replace(self, totals=factor * self.totals, weight=factor * self.weight)
 
-    def _parts(self, rows: Rows, sizes: FloatArray, labels: bool) -> tuple[FloatArray, FloatArray]:
+    def score_parts(self, rows: Rows, sizes: FloatArray, labels: bool) -> tuple[FloatArray, FloatArray]:
         """Return the leverage of each row, zero if it is not used, and its gradient norm."""
         if not self.whitening.size:
             return np.zeros(len(rows)), sizes

@@ -79,32 +79,32 @@ class DiskHistory(History):
     """
 
     is_in_memory = False
-    _is_for_reading = False
+    is_for_reading = False
 
     def __init__(self, block: int, width: int, n_targets: int, database: Database, branch: int = 0) -> None:
         super().__init__(block, width, n_targets)
         self.database, self.branch = database, branch
-        self._written = 0
+        self.n_written = 0
         self._recent: dict[int, Rows] = {}  # the segments read last
 
     def append(self, rows: Rows) -> Self:
         """Return the history with rows of one block, with larger ids than all before."""
         new = super().append(rows)
-        if new._count - new._written > _PENDING and not new._is_for_reading:
+        if new.n_segments - new.n_written > _PENDING and not new.is_for_reading:
             new.write()
         return new
 
-    def _join_small_ones(self) -> None:
+    def join_small_ones(self) -> None:
         """Leave segments as they are: the last ones may be on disk."""
 
     def write(self) -> None:
         """Put on disk what is not there yet; other histories that share the list keep what they have in memory."""
-        first, stop = self._written, self._count
+        first, stop = self.n_written, self._count
         if first == stop:
             return
         self._transact(lambda: self._put(first, stop))
         self._segments = [(end, None) for end, _ in self._segments[:stop]]
-        self._written = stop
+        self.n_written = stop
 
     def _put(self, first: int, stop: int) -> None:
         for index in range(first, stop):
@@ -115,7 +115,7 @@ class DiskHistory(History):
     def tidy(self) -> None:
         """Remove the rows of histories before this one, and of those that came to nothing."""
         first = self.branch * BRANCH
-        self._transact(lambda: self.database.keep_only("history", first, first + self._written))
+        self._transact(lambda: self.database.keep_only("history", first, first + self.n_written))
 
     def _transact(self, act: Callable[[], object]) -> None:
         if self.database.in_transaction:
@@ -139,7 +139,7 @@ class DiskHistory(History):
     def for_reading(self) -> Self:
         """Return a copy that keeps in memory what is appended to it."""
         twin = self.copy()
-        twin._is_for_reading = True
+        twin.is_for_reading = True
         return twin
 
     def moved_to(self, database: Database, branch: int = 0) -> DiskHistory:
@@ -178,6 +178,6 @@ class DiskHistory(History):
             raise StoreCorrupted(f"{database.path} has lost rows: {len(stored)} of {count} segments are there.")
         with intact(database.path):
             for _, shapes in stored:
-                history._add(int(json.loads(shapes)[0][0]), None)
-        history._written = count
+                history.add_segment(int(json.loads(shapes)[0][0]), None)
+        history.n_written = count
         return history

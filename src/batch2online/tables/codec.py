@@ -137,7 +137,11 @@ class Columns:
         return f"Columns({', '.join(shown)})"
 
     def applied(self, table: TypedTable) -> TypedTable:
-        """Return a table without excluded columns, with strings and numbers as these options say."""
+        """Return a table without excluded columns, with strings and numbers as these options say.
+
+        Single rows skip this if :meth:`Codec.encode_one` can encode them: an option that changes values must be used
+        there too.
+        """
         if not (self.exclude or self.strings or self.numbers):
             return table
         found = {name: column for name, column in table.by_name.items() if name not in self.exclude}
@@ -482,7 +486,10 @@ class Codec:
             return Column(each.kind, np.full(len(column.values), np.nan))
 
     def encode_one(self, values: Sequence[Any], largest: float) -> list[float] | None:
-        """Return one row of plain numbers, strings and missing values as numbers; None if it holds anything else."""
+        """Return one row of plain numbers, strings and missing values as numbers; None if it holds anything else.
+
+        A fast path, which must return what :meth:`checked` and :meth:`encode` return for the row.
+        """
         found: list[float] = []
         for plan in self._plans:
             value = values[plan.place]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,9 @@ import pytest
 import batch2online
 from batch2online import Durable, OnlineClustering, OnlineLowRank, OnlineRegression, datasets, evaluate
 from batch2online.app.cli.app import run_safely
+from batch2online.app.cli.settings import Settings
+from batch2online.app.options import ColumnOptions, RowOptions
+from batch2online.declaration import settings_of
 from processes import COMMAND, PATIENCE, Started
 
 SOURCES = Path(batch2online.__file__).parents[1]
@@ -388,3 +392,9 @@ def test_an_interrupt_is_no_traceback():
     _, error = process.communicate()
     assert process.returncode == 130
     assert b"Traceback" not in error
+
+
+def test_every_option_that_columns_have_reaches_them():
+    options = {each.name for each in (*settings_of(ColumnOptions), *settings_of(RowOptions))}
+    shared = options & {each.name for each in fields(batch2online.Columns)}
+    assert shared - Settings(task="regression").of_columns().keys() == {"exclude"}, "that is used as files are read"

@@ -158,7 +158,7 @@ def test_scores_agree_with_extended_precision(name, rank):
     for start in range(0, 800, 90):
         some = X[start : start + 90]
         sketch = sketch.update(Rows(some, np.empty((len(some), 0)), ones(len(some)), start + np.arange(len(some))))
-    rows = sketch._candidates().rows
+    rows = sketch.candidates().rows
     expected = extended_scores(X, rank)[rows.ids]
     actual = sketch.statistics.scores(rows)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-12)

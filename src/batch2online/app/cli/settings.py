@@ -60,7 +60,7 @@ class Settings(FileFormat, ColumnOptions, RowOptions):
         return {name: self.learner[name] for name in names if name in self.learner}
 
     def of_columns(self) -> dict[str, Any]:
-        """Return the parameters of :class:`batch2online.Columns`."""
+        """Return the parameters of :class:`batch2online.Columns`; columns are selected as files are read."""
         return {
             "missing": "refuse" if self.missing == "drop" else self.missing,
             "unknown": self.unknown,

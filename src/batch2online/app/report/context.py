@@ -108,7 +108,7 @@ def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
 
 def model_context(model: Any, target: str | None = None) -> ReportContext:
     """Return the context of a model without a run."""
-    names = model._feature_names() or [f"x{j + 1}" for j in range(model.n_features_in_)]
+    names = model.feature_names() or [f"x{j + 1}" for j in range(model.n_features_in_)]
     width = len(names)
     title = f"{type(model).__name__} of {width:,} columns"
     return ReportContext(model, title, "Python", names, target, np.zeros(width), np.ones(width))

@@ -42,7 +42,7 @@ class PredictedRows(NamedTuple):
 def predicted_coreset(model: Any) -> PredictedRows:
     """Return the coreset with predictions of the current model."""
     coreset = model.coreset_
-    values = model._predictor_loss().mean(model.stream.view().model.predictors(coreset.points))
+    values = model.predictor_loss().mean(model.stream.view().model.predictors(coreset.points))
     order = np.argsort(values, kind="stable")
     return PredictedRows(values[order], np.asarray(coreset.targets).reshape(-1)[order], coreset.weights[order])
 

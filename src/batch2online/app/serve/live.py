@@ -133,5 +133,5 @@ def _shown_parameters(estimator: Any) -> list[dict[str, Any]]:
     coef = np.asarray(getattr(estimator, "coef_", 0.0))
     if coef.ndim != 1:
         return []
-    names = estimator._feature_names() or range(len(coef))
+    names = estimator.feature_names() or range(len(coef))
     return [{"name": str(name), "value": finite(value)} for name, value in zip(names[:30], coef, strict=False)]

@@ -4,7 +4,7 @@ A parameter is given to the function by its type or its name:
 
 ==========================  =========================================================================================
 ``ServedModel``             the model that the path names
-``TableBody``                    the table in the body, decoded when the function asks for it
+``TableBody``               the table in the body, decoded when the function asks for it
 ``Once``                    the header ``Idempotency-Key``, with a digest of the request that it stands for
 another class               the object of this class that the service has, or the request
 ``body``                    the body, decoded from JSON

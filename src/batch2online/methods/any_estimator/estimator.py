@@ -49,10 +49,10 @@ from batch2online.settings import WrappedSettings
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
-from batch2online.tables.back import FRAMES, Encoding, Form, FrameSchema, container_of, read_one
 from batch2online.tables.capsules import table as arrow_table
 from batch2online.tables.codec import Codec, Columns
 from batch2online.tables.columns import NUMBER, TypedTable
+from batch2online.tables.row_encoding import FRAMES, Encoding, Form, FrameSchema, container_of, read_one
 from batch2online.tables.strings import MISSING, StringTable, hash_code
 from batch2online.validation import check_targets
 
@@ -359,23 +359,23 @@ class BatchToOnline(Labelled, WrappedSettings):
         """
         return super().partial_fit(X, y, sample_weight)
 
-    def _applied(self, rows: PreparedRows) -> Stream:
-        return input_support.without_unused_strings(super()._applied(rows))
+    def applied(self, rows: PreparedRows) -> Stream:
+        return input_support.without_unused_strings(super().applied(rows))
 
-    def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
+    def question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
         schema = self._encoding.schema
         if self._stream.columns is not None:
             points = super()._checked_rows(X)
             return points, None if schema is None else encoded(schema)[0], [[]] * len(points)
         if schema is None or not self._needs_targets:
-            return super()._question(X)
+            return super().question(X)
         points, new, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
         input_support.check_coreset(self._stream.sketch, new, points)
         codes = points[:, new.string_columns].tolist()
         return points, encoded(new)[0], [[strings[code] for code in row if code in strings] for row in codes]
 
-    def _prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
-        rows, encoding = super()._prepare_late(points, tables, y), self._encoding
+    def prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
+        rows, encoding = super().prepare_late(points, tables, y), self._encoding
         for schema, strings in tables:
             if schema is not None:
                 own = StringTable({hash_code(string): string for string in strings})
@@ -385,7 +385,7 @@ class BatchToOnline(Labelled, WrappedSettings):
             return rows
         return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
 
-    def _restored_answerer(self, stored: Any) -> Any:
+    def restored_answerer(self, stored: Any) -> Any:
         if isinstance(stored, FittedEstimator):
             stream = self._stream
             if stream.has_model and stored.has_rows_of(stream.model):
@@ -402,16 +402,16 @@ class BatchToOnline(Labelled, WrappedSettings):
         """Learn one row: a mapping of column names to values, a sequence of values, or a string."""
         return super().learn_one(x, y)
 
-    def _prepare_first(self, x: Any, y: Any) -> PreparedRows:
+    def prepare_first(self, x: Any, y: Any) -> PreparedRows:
         rows = input_support.single_row_table(x)
         if rows is None or self._column_options is not None:
-            return super()._prepare_first(x, y)
-        return self._prepare(rows, None if y is None else np.asarray([y]), None)
+            return super().prepare_first(x, y)
+        return self.prepare(rows, None if y is None else np.asarray([y]), None)
 
-    def _prepare_one(self, x: Any, y: Any) -> PreparedRows:
+    def prepare_one(self, x: Any, y: Any) -> PreparedRows:
         encoding = self._encoding
         if encoding.schema is None or self._stream.columns is not None:
-            return super()._prepare_one(x, y)
+            return super().prepare_one(x, y)
         self._check_settings()
         points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
         input_support.check_columns(self.estimator, points, schema)
@@ -546,7 +546,9 @@ class BatchToOnline(Labelled, WrappedSettings):
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._stream.plan[1]
-        if schema is None or self._stream.columns is not None:
+        if schema is None:
+            return model.predict(self._row_of(x)[None])[0]
+        if self._stream.columns is not None:
             return model.predict(self._decoded(self._row_of(x)[None], {}))[0]
         points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
         return model.predict(self._decoded(points, strings))[0]
@@ -579,11 +581,11 @@ class BatchToOnline(Labelled, WrappedSettings):
     def _instead_of_durable(self, name: str) -> str:
         return f"Use save, and BatchToOnline.restore(path, {name}=...)."
 
-    def _inner_settings(self) -> Any:
+    def inner_settings(self) -> Any:
         return quietly_stored(self.estimator)
 
-    def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
-        is_same = state["params"].get("estimator") == self._inner_settings()
+    def own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
+        is_same = state["params"].get("estimator") == self.inner_settings()
         return {"estimator": self.estimator} if is_same else {}
 
     def _state(self) -> dict[str, Any]:
@@ -607,15 +609,15 @@ class BatchToOnline(Labelled, WrappedSettings):
             stream = estimator.stream
             for rows in stream.held_rows():
                 stream.problem.encoding.check(rows.points)
-            stream = stream.append([], replace(stream.problem, labels=estimator._checked_labels(state["labels"])))
+            stream = stream.append([], replace(stream.problem, labels=estimator.checked_labels(state["labels"])))
             own = state["params"].get("estimator")
-            is_own = "estimator" not in given or (not is_missing(own) and own == estimator._inner_settings())
+            is_own = "estimator" not in given or (not is_missing(own) and own == estimator.inner_settings())
             for each in (stream.state, *stream.state.others):
                 require(isinstance(each.model, FittedEstimator | None), f"model: found a {type(each.model).__name__}")
             for fitted in models_in(stream):
                 check_width([fitted.rows], stream.width, stream.n_targets)
                 stream.problem.open(fitted, trusted, refit or "estimator" in given, is_own)
-            estimator._stream = stream
+            estimator.stream = stream
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -652,8 +654,8 @@ class BatchToOnline(Labelled, WrappedSettings):
         except Exception as error:
             raise CheckpointError(f"{path} holds no estimator that this version knows: {error}") from error
 
-    def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
-        labels, encoding = super()._journal_entry(points, problem), problem.encoding
+    def journal_entry(self, points: FloatArray, problem: Any) -> Any:
+        labels, encoding = super().journal_entry(points, problem), problem.encoding
         if encoding.schema is None or self._stream.columns is not None:
             return labels
         schema, _ = encoded(encoding.schema)

@@ -17,8 +17,17 @@ from sklearn.utils.validation import validate_data
 from batch2online._types import FloatArray
 from batch2online.engine.stream import Stream
 from batch2online.sketches.base import Sketch
-from batch2online.tables.back import CATEGORICAL, LISTS, EncodedRows, Encoding, Form, FrameSchema, container_of, read
 from batch2online.tables.columns import EMPTY, NUMBER, STRING, rectangular
+from batch2online.tables.row_encoding import (
+    CATEGORICAL,
+    LISTS,
+    EncodedRows,
+    Encoding,
+    Form,
+    FrameSchema,
+    container_of,
+    read,
+)
 from batch2online.tables.strings import MISSING
 
 _MAX_ERROR_LENGTH = 1_000

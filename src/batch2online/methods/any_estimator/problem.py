@@ -33,7 +33,7 @@ from batch2online.results import most_moved
 from batch2online.rows import Rows, all_ones
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.storage.tree import CheckpointError
-from batch2online.tables.back import Encoding
+from batch2online.tables.row_encoding import Encoding
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
 _ROWS_PER_SLOPE, _ROWS_PER_VALUE = 50, 10

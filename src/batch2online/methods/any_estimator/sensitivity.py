@@ -141,7 +141,7 @@ class SensitivitySketch(AntitoneSketch):
         total = self.settings.size / self.constant
         return general_sensitivity(n, self.constant, total, largest, self.settings.epsilon)
 
-    def _parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, object]:
         return {"score": self.score}
 
 

@@ -101,7 +101,7 @@ class PilotSamplingSketch(AntitoneSketch):
         """Return the sketch that scores further rows by a new model, and all rows where all are in the sample."""
         if sample is None or gradient_norms is None or not len(sample):
             return self
-        new, norms = self._copy(), np.minimum(gradient_norms, _LARGEST)
+        new, norms = self.copy(), np.minimum(gradient_norms, _LARGEST)
         certain = 4 * self.statistics.total / min(self.settings.size, self.statistics.rows)
         rows = rows_of(sample)
         new.score_scaling = ScoreScaling.of(
@@ -109,7 +109,7 @@ class PilotSamplingSketch(AntitoneSketch):
         )
         if self.is_complete and len(rows) == self.totals.n_rows:  # so nothing depends on former scores
             scores, _ = new.score_scaling.scored(rows, norms, labels=self.labels)
-            words = self._candidates().words
+            words = self.candidates().words
             new.parts, new.n_unthinned = (Candidates(_with_scores(rows, scores), words, ones(len(words))),), 0
         return new
 
@@ -131,7 +131,7 @@ class PilotSamplingSketch(AntitoneSketch):
         super()._scale(factor)
         self.score_scaling = None if self.score_scaling is None else self.score_scaling.scaled(factor)
 
-    def _parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, object]:
         return {"labels": self.labels, "leverage": self.leverage}
 
 

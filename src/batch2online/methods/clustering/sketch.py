@@ -100,7 +100,7 @@ class SeededSketch(AntitoneSketch):
     def constant_at(self, rows: float) -> float:
         return sizes.adaptive_clustering_size(self.k, rows, self.settings.epsilon)
 
-    def _parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, object]:
         return {"k": self.k, "z": self.z}
 
 
@@ -120,18 +120,18 @@ class MovingSeeds(SeededSketch):
     _is_joined = False
     """Whether rows of several shards wait for seeds of them all. A file holds none such."""
 
-    def _thin(self) -> None:
-        candidates = self._candidates()
+    def thin(self) -> None:
+        candidates = self.candidates()
         self.reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
 
-    def _check(self) -> None:
+    def check_probabilities(self) -> None:
         """Lower the inclusion probabilities, under the seeds so far and under new ones."""
-        limited = _limited(self.statistics, self._candidates(), self._current_constant)
+        limited = _limited(self.statistics, self.candidates(), self.current_constant)
         self._await_next_check(self.totals.effective_rows)
         self.reseed(limited)
 
     def _merge(self, other: Any) -> None:
-        sides = [(side.statistics, side._candidates(), side._current_constant) for side in (self, other)]
+        sides = [(side.statistics, side.candidates(), side.current_constant) for side in (self, other)]
         joined = Candidates.joined([_limited(*side) for side in sides])
         if self.last_check is not None:
             last, totals = max(self.last_check, other.last_check, key=lambda one: one.block), self.totals
@@ -148,8 +148,8 @@ class MovingSeeds(SeededSketch):
         """Return the sketch with seeds of shards that were merged."""
         if not self._is_joined:
             return self
-        new = self._copy()
-        new.reseed(self._candidates())
+        new = self.copy()
+        new.reseed(self.candidates())
         return new
 
     def reseed(self, candidates: Candidates) -> None:
@@ -159,7 +159,7 @@ class MovingSeeds(SeededSketch):
         empty = SeedStatistics.empty(self.seeds.points, self.k, self.z)
         self.statistics, of_weighted = empty.add(weighted)
         of_rows = of_weighted * candidates.limits  # scores are in proportion to weights
-        self.parts, self.n_unthinned = (_within(candidates, self._current_constant * of_rows),), 0
+        self.parts, self.n_unthinned = (_within(candidates, self.current_constant * of_rows),), 0
         self._is_joined = False
 
 
@@ -224,7 +224,7 @@ class FixedSeeds(SeededSketch):
 
     def with_block(self, rows: Rows, position: int) -> Self:
         """Return the sketch with a block of the history, the first row of which is at this position there."""
-        new = self._copy()
+        new = self.copy()
         new.totals = self.totals.merge(SketchTotals.of(rows))
         new.add_block(rows, position)
         return new
@@ -343,7 +343,7 @@ class ClusteringSketch(Sketch):
     def _with_seeds(self, history: RowSource | None) -> Self:
         if self.race.rows == self.totals.n_rows and self.reads_history:
             return self
-        new = self._copy()
+        new = self.copy()
         if not self.reads_history:
             new.sampler = self.sampler.prepared()
             return new
@@ -399,7 +399,7 @@ class ClusteringSketch(Sketch):
             return 1.0
         return bounds.clustering_sensitivity(n, self._size_at(n), self.k, self.settings.epsilon)
 
-    def _parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, object]:
         return {"k": self.k, "z": self.z, "stages": self.stages}
 
 

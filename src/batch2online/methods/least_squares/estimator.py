@@ -86,7 +86,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
         """Whether the moments of all rows are all that is needed."""
         return bool(self.loss == "squared" and self.alpha == 0)
 
-    def _predictor_loss(self) -> PredictorLoss:
+    def predictor_loss(self) -> PredictorLoss:
         return predictor_loss(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
@@ -94,7 +94,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
         from batch2online.methods.linear_losses.sketch import Anchored
         from batch2online.methods.linear_losses.solver import Penalty
 
-        coreset = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
+        coreset = Anchored(self.predictor_loss(), intercept=self.fit_intercept, **self._sampling())
         policy = default_refresh(self.n_features_in_) if self.refresh is None else self.refresh
         problem = LinearLossProblem(coreset.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
@@ -127,7 +127,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
     def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
         is_ready = super()._is_plain_array(X, y, sample_weight)
         if is_ready and not self._is_plain and y.ndim == 1:
-            self._predictor_loss().check(check_targets(y, len(X))[:, 0])
+            self.predictor_loss().check(check_targets(y, len(X))[:, 0])
         return is_ready and (self._is_plain or y.ndim == 1)
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
@@ -135,7 +135,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator, Regres
         if not self._is_plain:
             y = flattened(y)
             values = check_targets(y, len(y))
-            self._predictor_loss().check(values.reshape(-1))
+            self.predictor_loss().check(values.reshape(-1))
         return y, problem
 
     @property

@@ -113,7 +113,7 @@ class LeverageSketch(AntitoneSketch):
             return running_minimum_sensitivity(n, self.constant_at(n), total, settings.epsilon, self._n_checks(n))
         return leverage_sensitivity(n, self.constant, total, settings.epsilon)
 
-    def _parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, object]:
         return {"intercept": self.intercept, "score_targets": self.score_targets}
 
 

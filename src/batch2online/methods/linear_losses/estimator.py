@@ -149,8 +149,8 @@ class OnlineClassifier(ClassifierMixin, Labelled, ClassificationSettings):  # ty
     def _is_balanced(self) -> bool:
         return isinstance(self.class_weight, str)
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedRows:
-        return super()._prepare(X, y, self._weighted(y, sample_weight))
+    def prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedRows:
+        return super().prepare(X, y, self._weighted(y, sample_weight))
 
     def _weighted(self, y: Any, sample_weight: Any) -> Any:
         """Return the weights of rows, times those that were given for their classes."""
@@ -282,6 +282,6 @@ class OnlineClassifier(ClassifierMixin, Labelled, ClassificationSettings):  # ty
         params["class_weight"] = given if is_plain else dict(given)
         estimator = cls._assembled(state | {"params": params})
         problem: Any = estimator.stream.problem
-        known = replace(problem, labels=estimator._checked_labels(state["labels"]))
-        estimator._stream = estimator.stream.append([], known)
+        known = replace(problem, labels=estimator.checked_labels(state["labels"]))
+        estimator.stream = estimator.stream.append([], known)
         return estimator

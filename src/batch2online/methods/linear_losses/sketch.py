@@ -249,7 +249,7 @@ class AnchoredSketch(AntitoneSketch):
         """Expand and score the rows that were held as they are, while all were kept, at the current model."""
         if not self.statistics.keeps_all or not self.statistics.rows:
             return
-        held, pilot = self._kept(), self.pilot_model
+        held, pilot = self.kept(), self.pilot_model
         if pilot.is_set:
             here = self.placed(held.rows, held.rows.weights)
             pilot = self._measured(pilot.theta, pilot.scale, here, weighted_gram(here.design, here.weights))
@@ -295,7 +295,7 @@ class AnchoredSketch(AntitoneSketch):
         scale = np.ascontiguousarray(rows.targets[:, SCALE])
         return ExpandedRows(self.frame.design(rows.points), y, self.sums.balanced(weights, y), eta, scale)
 
-    def _thin(self) -> None:
+    def thin(self) -> None:
         """Drop candidates that their scores rule out, part by part: all of them twice would take too much memory."""
         if self.statistics.keeps_all:
             return
@@ -312,7 +312,7 @@ class AnchoredSketch(AntitoneSketch):
         """
         if not self.totals.n_rows:
             return self
-        new = self._copy()
+        new = self.copy()
         if self.is_complete:  # coordinates and size are still open, since nothing depends on them
             new.frame, new._remembered = self.in_full().frame, None
             new.decide_size()
@@ -342,7 +342,7 @@ class AnchoredSketch(AntitoneSketch):
     def sample(self, history: RowSource | None = None) -> tuple[Rows, FloatArray]:
         if not self.is_complete:
             return super().sample(history)
-        rows = self._kept().rows
+        rows = self.kept().rows
         return rows, rows.weights
 
     def in_full(self) -> AnchoredSample:
@@ -355,7 +355,7 @@ class AnchoredSketch(AntitoneSketch):
         rows, weights = self.sample()
         own, expanded = self, None
         if self.is_complete:
-            own = self._copy()
+            own = self.copy()
             own.frame = self._frame_of(rows)
         here, multipliers = own.placed(rows, weights), weights / rows.weights
         del rows, weights  # they are not small, and what follows takes memory as well
@@ -369,7 +369,7 @@ class AnchoredSketch(AntitoneSketch):
     def _merge(self, other: Any) -> None:
         if not other.totals.n_rows:
             return
-        theirs = other._copy()
+        theirs = other.copy()
         if not self.totals.n_rows:
             self.frame = theirs.frame
         classes = self.classes + tuple(code for code in theirs.classes if code not in self.classes)
@@ -396,7 +396,7 @@ class AnchoredSketch(AntitoneSketch):
         self.sums, self.pilot_model = self.sums.scaled(factor), self.pilot_model.scaled(factor)
         self._remembered = None
 
-    def _parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, object]:
         return {"loss": self.loss, "intercept": self.intercept, "balanced": self.balanced}
 
 

@@ -32,7 +32,7 @@ class RidgeLeverageSketch(AntitoneSketch):
         """Return the sketch with the spectrum of the rows, of the first ones from the rows themselves."""
         if not 0 < self.totals.n_rows <= self.settings.size:
             return super().prepared(history)
-        new, rows = self._copy(), self._candidates().rows
+        new, rows = self.copy(), self.candidates().rows
         if len(rows) == self.totals.n_rows:
             new.statistics = self.statistics.with_total(self.moments.of_all(rows))
         return super(RidgeLeverageSketch, new).prepared(history)
@@ -50,7 +50,7 @@ class RidgeLeverageSketch(AntitoneSketch):
             return ridge_running_minimum_sensitivity(n, constant, rank, epsilon, checks, intercept=intercept)
         return ridge_leverage_sensitivity(n, self.constant, rank, epsilon, intercept=intercept)
 
-    def _parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, object]:
         return {"rank": self.rank, "intercept": self.intercept}
 
 

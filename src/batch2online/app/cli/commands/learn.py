@@ -159,7 +159,7 @@ class Night:
         self.rows += len(rows)
         if self._answerer is None:
             return
-        prepared = self.model._prepare(rows, targets, None)
+        prepared = self.model.prepare(rows, targets, None)
         problem = prepared.problem or self.model.stream.problem
         for _, y, weights in prepared.batches:
             points = self._codec.encode(self._codec.checked(rows))

@@ -48,7 +48,7 @@ def _facts(model: Any, known: ColumnFacts) -> dict[str, Any]:
         "settings": {
             name: value if isinstance(value, int | float | str) else repr(value) for name, value in settings.items()
         },
-        "inputs": model._feature_names() or features.names,
+        "inputs": model.feature_names() or features.names,
         "last_model_ratio": last_model(model)["ratio"],
         **facts_of(model, features, model.headline()),
         **parameters_of(model),

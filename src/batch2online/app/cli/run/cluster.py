@@ -85,7 +85,7 @@ def learn_files(
         fit_partitions(model, placed, progress=lambda done, of: progress(n, done / of))
     except ValueError as error:
         raise DataError(str(error)) from error
-    model._stream = replace(model.stream, columns=codec)
+    model.stream = replace(model.stream, columns=codec)
     model.n_features_in_ = len(codec.table_names)
     model.feature_names_in_ = np.array(codec.table_names, dtype=object)
     return model, n, zlib.crc32(repr([check for _, _, check, _ in counts]).encode())

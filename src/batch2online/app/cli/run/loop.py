@@ -43,7 +43,7 @@ class Emitter:
         rows, targets = chunk
         start = 0
         while start < len(rows):
-            stop = len(rows) if self._what != "predictions" else min(len(rows), start + model._rows_to_check())
+            stop = len(rows) if self._what != "predictions" else min(len(rows), start + model.rows_to_check())
             yield rows[start:stop], None if targets is None else targets[start:stop]
             start = stop
 

@@ -112,7 +112,7 @@ def result_of(
         "rows_dropped": stream.dropped,
         "notes": list(stream.notes),
         "rows_checksum": f"{checksum:016x}",
-        "inputs": model._feature_names() or features.names,
+        "inputs": model.feature_names() or features.names,
         **facts_of(model, features, headline),
         "optimum_error": regret.error,
         "optimum_interval": [end if math.isfinite(end) else None for end in regret.optimum_interval],
@@ -189,7 +189,7 @@ def change_record(event: Any, model: Any = None) -> dict[str, Any]:
     found = {**known, "excess": event.excess, "reason": event.reason}
     if model is None:
         return found
-    names, labels = model._feature_names(), getattr(model.stream.view().problem, "labels", {})
+    names, labels = model.feature_names(), getattr(model.stream.view().problem, "labels", {})
     if event.coefficient_classes is not None:
         found["coefficient_classes"] = [labels.get(code, code) for code in event.coefficient_classes]
     return found | {"explanation": explained(event, names=names, labels=labels)}
