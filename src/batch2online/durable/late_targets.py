@@ -20,7 +20,7 @@ from batch2online.storage.tree import parts_of, state_of
 
 
 class Question(NamedTuple):
-    """A row that waits: its number and key, when it was predicted, the model that did, its strings and its values."""
+    """A pending row: its number and key, when it was predicted, the model that did, its strings and its values."""
 
     number: int
     key: Key
@@ -38,9 +38,9 @@ class Answer(NamedTuple):
 
 
 class LateTargets:
-    """The keys of rows in a file, and the rows that wait for their targets.
+    """The keys of rows in a file, and the pending rows, which have no targets yet.
 
-    The key of a learned row has its id; that of a row that waits has ``-1 - number`` of its question. A model that has
+    The key of a learned row has its id; that of a pending row has ``-1 - number`` of its question. A model that has
     answered is stored once, however many rows wait, and goes with the last of them. Methods that write are called
     inside a transaction.
     """
@@ -70,7 +70,7 @@ class LateTargets:
             raise DuplicateKey(f"{name} holds {which}: pass the target to label.")
 
     def places(self, keys: Sequence[Key]) -> tuple[list[int], list[Question]]:
-        """Return the ids of learned rows with these keys, and the rows that wait; refuse keys of no row."""
+        """Return the ids of learned rows with these keys, and pending rows; refuse keys of no row."""
         found = self.keys.find(keys)
         unknown = [key for key in keys if key not in found]
         if unknown:
@@ -78,7 +78,7 @@ class LateTargets:
         waiting = [self._question(-1 - found[key]) for key in keys if found[key] < 0]
         return [found[key] for key in keys if found[key] >= 0], waiting
 
-    # -- rows that wait -------------------------------------------------------------------------------
+    # -- pending rows ----------------------------------------------------------------------------------
 
     def ask(self, model: Any, X: Any, keys: Sequence[Key], at: float | None) -> None:
         """Store rows that the model predicts now."""
@@ -110,7 +110,7 @@ class LateTargets:
         return number
 
     def take(self, model: Any, keys: Sequence[Key], y: Any, first_id: int) -> PreparedRows:
-        """Return rows that wait, with their targets and the losses of their answers; they get ids from here on."""
+        """Return pending rows, with their targets and the losses of their answers; they get ids from here on."""
         questions = self._waiting(keys)
         answers = {number: self._answer(model, number) for number in {each.answer for each in questions}}
         with intact(self._database.path):
@@ -127,7 +127,7 @@ class LateTargets:
         return rows
 
     def _waiting(self, keys: Sequence[Key]) -> list[Question]:
-        """Return the rows that wait under keys; refuse keys of other rows."""
+        """Return the pending rows under keys; refuse keys of other rows."""
         found = self.keys.find(keys)
         unknown, learned = [key for key in keys if key not in found], [key for key in keys if found.get(key, -1) >= 0]
         if unknown:
@@ -154,11 +154,11 @@ class LateTargets:
         return self._answers[number]
 
     def drop_older(self, n: int) -> None:
-        """Remove the rows that wait, but for the last n that were asked."""
+        """Remove the pending rows, but for the last n that were asked."""
         self.drop(self._where("number < ?", self._n_asked() - n))
 
     def asked_before(self, at: float) -> list[Question]:
-        """Return the rows that wait and were asked before this time."""
+        """Return the pending rows that were asked before this time."""
         if math.isnan(at):
             raise ValueError("before must be a number, got nan.")
         return self._where("at < ?", at)
@@ -168,7 +168,7 @@ class LateTargets:
         return [self._question(number) for (number,) in numbers]
 
     def drop(self, questions: Sequence[Question]) -> None:
-        """Remove rows that wait, their keys, and models that predicted no other one."""
+        """Remove pending rows, their keys, and models that predicted no other one."""
         if not questions:
             return
         run = self._database.run

@@ -151,7 +151,7 @@ class Store:
         return journal.next_id(self.database) if self.has_state else _next_id(self.model)
 
     def change(self, act: Act, counts: bool = True) -> None:
-        """Carry out a change of the model and of the file, after the rows that wait for the worker."""
+        """Carry out a change of the model and of the file, after the rows buffered for the worker."""
         self._check_usable()
         self.flush()
         self._check_model()
@@ -381,7 +381,7 @@ class Store:
     # -- the state --------------------------------------------------------------------------------------
 
     def write_state(self, new: Any) -> None:
-        """Write the state of a model instead of its journal, inside a transaction; rows that wait stay in it."""
+        """Write the state of a model instead of its journal, inside a transaction; buffered rows stay in it."""
         history, waiting = new.stream.history, self.worker.waiting
         if isinstance(history, DiskHistory) and history.database is not self.database:
             moved = new.stream.state.with_history(history.moved_to(self.database))

@@ -63,7 +63,7 @@ class Worker:
         return not self.waiting
 
     def put(self, rows: Any) -> None:
-        """Let rows be learned after those that wait."""
+        """Let rows be learned after those in the buffer."""
         with self._changed:
             self.waiting.append(rows)
             self._start()

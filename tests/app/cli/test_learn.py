@@ -214,3 +214,18 @@ def test_every_task_learns_nights(task, nights, capfd):
         model = load(name, trusted=True)
         states.append((model.n_seen_, serialise(model._stream.flushed().current.sketch)))
     assert states[0] == states[1]
+
+
+def test_a_night_that_changes_the_features_says_so(tmp_path, monkeypatch, capfd):
+    """Its rows were scored, but under the features of before: the line on learning it names the reason."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name, colors in (("one.csv", "ab"), ("two.csv", "abc")):
+        rows = [f"{rng.normal():.3f},{rng.choice(list(colors))},{rng.normal():.3f}" for _ in range(200)]
+        (tmp_path / name).write_text("\n".join(["a,color,y", *rows]) + "\n")
+    assert run_safely(["run", "one.csv", "--task", "regression", "--target", "y", "--state", "m.b2o", "--quiet"]) == 0
+    capfd.readouterr()
+    assert run_safely(["learn", "m.b2o", "two.csv", "--alarms", "none"]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "learning it not known: the night changed the features" in shown
+    assert "before it R2" in shown

@@ -255,12 +255,13 @@ def _result(durable: Durable, stream: TableStream, night: Night, task: Task) -> 
 
 def _show(result: dict[str, Any], file: Path) -> None:
     changes, dropped = result["changes"], result["rows_dropped"]
+    unknown = "not known: the night changed the features" if result["quality_before"] else "not scored"
     count = f"{len(changes):,}, the last: " if len(changes) > 1 else ""
     lines: list[tuple[str, Any]] = [
         ("model", unbroken(f"{file}, {count_of(result['rows_seen'], 'row')}")),
         ("night", count_of(result["rows"], "row") + (f", {dropped:,} more dropped" if dropped else "")),
         ("before it", _measures(result["quality_before"]) or "no model yet"),
-        ("learning it", _measures(result["quality_learning"]) or "not scored"),
+        ("learning it", _measures(result["quality_learning"]) or unknown),
         ("earlier rows", _measures(result["quality_of_earlier_rows"]) or "not scored"),
         ("changes", f"{count}{changes[-1]['reason']}" if changes else "none"),
         ("order", result["order"]["verdict"]),
