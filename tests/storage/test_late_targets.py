@@ -347,3 +347,25 @@ def test_windows_count_the_loss_of_the_model_that_answered(tmp_path):
             model.label(keys[start : start + 50], y[8 + start : 58 + start])
         rows, squares = np.array([[each["rows"], each["metrics"]["RMSE"] ** 2] for each in model.window_metrics_]).T
         assert (rows @ squares / rows.sum()) ** 0.5 == pytest.approx(model.metrics_["RMSE"], rel=1e-9)
+
+
+@pytest.mark.parametrize("reopens", [False, True])
+def test_what_answered_has_one_number_whether_or_not_the_file_was_reopened(path, reopens):
+    """After rows are forgotten two models that have answered are the same: further rows take the last of them."""
+
+    def learner():
+        return OnlineClassifier(keep_history=True, **SETTINGS)
+
+    durable = Durable(path, learner())
+    durable.partial_fit(X[:60], WORDS[:60], keys=[f"learned {i}" for i in range(60)])
+    durable.predict(X[60:62], keys=["a", "b"])
+    durable.partial_fit(X[62:400], WORDS[62:400])
+    durable.predict(X[400:402], keys=["c", "d"])
+    durable.forget(keys=["learned 3"])
+    if reopens:
+        durable.close()
+        durable = Durable(path, learner())
+    durable.predict(X[402:404], keys=["e", "f"])
+    with durable:
+        numbers = [row[0] for row in durable._session.database.select("SELECT answer FROM question ORDER BY number")]
+    assert numbers == [0, 0, 1, 1, 1, 1]

@@ -136,8 +136,14 @@ def nothing(*_, **__):
 
 ABORTS = "import os, signal; signal.signal(2, lambda *_: os.abort()); print('{\"row\":1,', flush=True); signal.pause()"
 DEFECTS = {
-    "rows that are not kept": (journal, "append", nothing, lambda: kills.durables(60), None),
-    "targets whose rows still wait": (LateTargets, "drop", nothing, lambda: late_targets(60), None),
+    "rows that are not kept": (journal, "append", nothing, lambda: kills.durables(60), "was to store rows"),
+    "targets whose rows are still pending": (
+        LateTargets,
+        "drop",
+        nothing,
+        lambda: late_targets(60),
+        "no prefix of the calls",
+    ),
     "changes past the file": (
         *(OnlineRegression, "_check_may_change", nothing, lambda: kills.durables(60)),
         r"past the file was carried out|acknowledged: \d+, found|assert self",
@@ -155,7 +161,7 @@ DEFECTS = {
         "learn",
         position_after_its_rows,
         lambda: kills.command_line(20),
-        None,
+        "the position is after|another result",
     ),
     "a log that is not synced": (
         *(session, "SYNCHRONOUS", session.SYNCHRONOUS | {"every": "NORMAL"}),
@@ -165,16 +171,19 @@ DEFECTS = {
         *(stops, "COMMAND", (sys.executable, "-c", ABORTS), lambda: stops.interrupts(1, loops=0)),
         "exit code -6",
     ),
-    "a shorter log": (session.Session, "_lost_calls", lambda *_: 0, lambda: damage.lost_files(FEW), None),
+    "a shorter log": (session.Session, "_lost_calls", lambda *_: 0, lambda: damage.lost_files(FEW), "said to be lost"),
     "a checksum that is always right": (
         *(database, "checksum", lambda *_: 0, lambda: damage.bit_flips(900, names=FEW)),
         r"another model|gives|twice",
     ),
     "an end that is not looked at": (Database, "_check_size", nothing, lambda: damage.truncations(FEW), "cut to"),
-    "a fork that writes": (Database, "check_process", nothing, lambda: conditions.every_condition(FEW[:1]), None),
+    "a fork that writes": (
+        *(Database, "check_process", nothing),
+        *(lambda: conditions.every_condition(FEW[:1]), "StoreError was expected"),
+    ),
     "a model ahead of its file": (
         *(store, "view_of", lambda model: vars(model).pop("_owner", None) and model),
-        *(lambda: conditions.full_disk(28), None),
+        *(lambda: conditions.full_disk(28), "another model than that of the file"),
     ),
     "pages that keep forgotten rows": (
         *(database, "_PRAGMAS", database._PRAGMAS | {"live": ("journal_mode=WAL", "secure_delete=OFF")}),

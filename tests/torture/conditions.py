@@ -40,7 +40,7 @@ def refused(error: type[BaseException], act, *words: str) -> None:
 
 def goes_on(durable: Durable, name: str, done: int = HALF) -> None:
     """Check that a model is what it was after so many calls, learns the rest, and is found again."""
-    assert digest(durable.model) == expected(name)[done]
+    assert digest(durable.model) == expected(name)[done], "full disk: another model than that of the file"
     for number in range(done, ALL):
         keyed(name, number, durable)
     durable.close()
@@ -223,7 +223,7 @@ def _fill(folder: Path, name: str, space, seed: int, say) -> None:
                 done += 1
             except StoreError as error:
                 assert "disk" in str(error) or "space" in str(error) or "large" in str(error), error  # noqa: PT017
-        assert digest(durable.model) == expected(name)[done]
+        assert digest(durable.model) == expected(name)[done], "full disk: another model than that of the file"
         shutil.copytree(folder, copy)
         assert reopened(copy / FILE, name) == (expected(name)[done], 0)
         shutil.rmtree(copy)

@@ -227,7 +227,7 @@ def _missing(folder: Path, name: str, files: Files) -> str:
     found, lost = reopened(laid_out(folder, files), name, accept_loss=True)
     there = states.index(found)
     if OWNER in files:
-        assert lost == N_CALLS - there
+        assert lost == N_CALLS - there, f"calls said to be lost: {lost}, expected {N_CALLS - there}"
         if not lost:
             assert reopened(laid_out(folder, files), name) == (states[-1], 0)
             return "nothing missing"

@@ -265,7 +265,7 @@ class _Run:
         if was_killed:
             self._check_rows()
             return "killed, resumable"
-        assert self._finished(said) == self.undisturbed
+        assert self._finished(said) == self.undisturbed, "killed runs: another result"
         shutil.rmtree(self.folder)
         return "resumed to the end, same result"
 
@@ -286,5 +286,6 @@ class _Run:
         if self.rng.random() < 0.2 and (self.folder / "model.b2o").exists():
             shutil.copytree(self.folder, copy)
             with suppress(StoreError), Durable.open(copy / "model.b2o") as durable:
-                assert durable.model.n_seen_ == durable.positions["input"]["rows"]
+                found, at = durable.model.n_seen_, durable.positions["input"]["rows"]
+                assert found == at, f"rows learned: {found}, the position is after {at}"
             shutil.rmtree(copy)

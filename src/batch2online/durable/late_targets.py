@@ -95,13 +95,17 @@ class LateTargets:
         return int(self._database.meta.get("questions", 0))
 
     def _number_of(self, answer: Answer) -> int:
-        """Return the number of what answers now; write it, unless it is what answered last."""
-        for known, other in self._answers.items():
-            if other.model is answer.model and other.schema == answer.schema:
-                return known
-        last, packed = self._database.numbers("answer")[-1:], _packed(answer)
+        """Return the number of what answers now; write it, unless it is what answered last.
+
+        The number depends on the file alone: it is the same whichever models this process holds.
+        """
+        last = self._database.numbers("answer")[-1:]
+        known = self._answers.get(last[0]) if last else None
+        if known is not None and known.model is answer.model and known.schema == answer.schema:
+            return int(last[0])
+        packed = _packed(answer)
         if last and self._database.get("answer", last[0])[1] == packed:
-            number = last[0]
+            number = int(last[0])
         else:
             number = int(self._database.meta.get("answers", 0))
             self._database.put("answer", number, "", packed)
